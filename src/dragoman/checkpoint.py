@@ -1,0 +1,256 @@
+"""A model is a folder: data only (YAML, JSON, safetensors, a subword model), each file with its checksum.
+
+Nothing here is ever executed or unpickled, so that a folder from a stranger can be opened.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import yaml
+from safetensors import SafetensorError
+from safetensors.torch import load as parse_tensors
+from safetensors.torch import save as dump_tensors
+from torch import Tensor, nn
+
+from dragoman.config import Config, dump, validate
+from dragoman.data.fields import TextField
+from dragoman.errors import UserError
+from dragoman.model import Model, build
+
+FORMAT = 1  # raised when an older Dragoman could not read what this one writes
+MANIFEST, WEIGHTS, CONFIG = "manifest.json", "model.safetensors", "config.yaml"
+Reader = Callable[[str], bytes]
+
+
+class Fields(NamedTuple):
+    """The columns a model reads and writes; a language model reads none."""
+
+    source: TextField | None
+    target: TextField
+
+
+class Loaded(NamedTuple):
+    """What is in a model folder."""
+
+    config: Config
+    fields: Fields
+    model: Model
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files and, last of all, the manifest with their checksums."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        write(folder / name, content)
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
+    write(folder / MANIFEST, json.dumps({"format": FORMAT, "files": sums}, indent=1).encode())
+
+
+def open_folder(folder: Path) -> Reader:
+    """A reader of a folder's files that refuses whatever is not as it was written."""
+    sums = _manifest(folder)
+
+    def read(name: str) -> bytes:
+        if name not in sums:
+            raise UserError(f"{folder}: the manifest lists no {name}: the folder is incomplete")
+        try:
+            content = (folder / name).read_bytes()
+        except OSError as error:
+            raise UserError(
+                f"{folder / name}: {error.strerror}: the folder is incomplete"
+            ) from None
+        if hashlib.sha256(content).hexdigest() != sums[name]:
+            raise UserError(
+                f"{folder / name}: wrong checksum: the file is damaged; copy the folder again"
+            )
+        return content
+
+    return read
+
+
+def verify(folder: Path) -> list[str]:
+    """The names of all files of a folder, after each was compared with its checksum."""
+    read, names = open_folder(folder), list(_manifest(folder))
+    for name in names:
+        read(name)
+    return names
+
+
+def _manifest(folder: Path) -> dict[str, str]:
+    try:
+        manifest: Any = json.loads((folder / MANIFEST).read_bytes())
+        version, sums = manifest["format"], manifest["files"]
+    except OSError:
+        raise UserError(f"{folder}: not a model folder (it has no readable {MANIFEST})") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise UserError(f"{folder / MANIFEST}: not a manifest: the folder is damaged") from None
+    if not isinstance(version, int) or not isinstance(sums, dict):
+        raise UserError(f"{folder / MANIFEST}: not a manifest: the folder is damaged")
+    if version > FORMAT:
+        raise UserError(
+            f"{folder}: written in format {version}, this Dragoman reads up to {FORMAT}: upgrade dragoman"
+        )
+    if not all(isinstance(s, str) and _plain(str(n)) for n, s in sums.items()):
+        raise UserError(f"{folder / MANIFEST}: not a manifest: the folder is damaged")
+    return sums
+
+
+def _plain(name: str) -> bool:
+    return Path(name).name == name
+
+
+def save_model(
+    folder: Path,
+    config: Config,
+    fields: Fields,
+    weights: Mapping[str, Tensor],
+    extra: Mapping[str, bytes],
+) -> None:
+    """Write a model folder; `extra` holds further files that belong to it (card, metrics)."""
+    files = {CONFIG: dump(config).encode(), WEIGHTS: pack(weights)} | dict(extra)
+    write_folder(folder, files | field_files(fields))
+
+
+def load_model(folder: Path, device: str | torch.device = "cpu") -> Loaded:
+    """Read a model folder; anything amiss is refused before a weight is used."""
+    read = open_folder(folder)
+    config = load_config(read, folder)
+    fields = load_fields(read, config)
+    model = build(config.model, fields.source.size if fields.source else 0, fields.target.size)
+    restore(model, unpack(read(WEIGHTS), folder / WEIGHTS), folder / WEIGHTS)
+    return Loaded(config, fields, model.to(device).eval())
+
+
+def load_weights(folder: Path) -> dict[str, Tensor]:
+    """The weights of a model folder by name."""
+    return unpack(open_folder(folder)(WEIGHTS), folder / WEIGHTS)
+
+
+def load_config(read: Reader, folder: Path) -> Config:
+    try:
+        return validate(yaml.safe_load(read(CONFIG)))
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
+        raise UserError(f"{folder / CONFIG}: not valid YAML") from None
+
+
+def field_files(fields: Fields) -> dict[str, bytes]:
+    """The files of both columns, each under its column's name."""
+    sides = {"source": fields.source, "target": fields.target}
+    return {
+        f"{side}.{name}": content
+        for side, f in sides.items()
+        if f
+        for name, content in f.files().items()
+    }
+
+
+def load_fields(read: Reader, config: Config) -> Fields:
+    source = None
+    if config.reads_source:
+        source = TextField.load(config.data.source, lambda name: read(f"source.{name}"))
+    return Fields(source, TextField.load(config.data.target, lambda name: read(f"target.{name}")))
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters by name; one that is used twice is listed once."""
+    return {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
+
+
+def restore(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
+    """Copy weights into a model built for them; names, shapes and types must be its own."""
+    mine = dict(model.named_parameters())
+    if weights.keys() != mine.keys():
+        odd = sorted(weights.keys() ^ mine.keys())[0]
+        raise UserError(f"{path}: does not fit the config: '{odd}' is on one side only")
+    for name, parameter in mine.items():
+        if weights[name].shape != parameter.shape or not weights[name].is_floating_point():
+            raise UserError(
+                f"{path}: '{name}' is {tuple(weights[name].shape)}, the config wants {tuple(parameter.shape)}"
+            )
+    with torch.no_grad():
+        for name, parameter in mine.items():
+            parameter.copy_(weights[name])
+
+
+def pack(tensors: Mapping[str, Tensor]) -> bytes:
+    return dump_tensors(dict(tensors))
+
+
+def unpack(content: bytes, path: Path) -> dict[str, Tensor]:
+    try:
+        return parse_tensors(content)
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path}: not a safetensors file: {error}") from None
+
+
+class Snapshot(NamedTuple):
+    """Where a run stands: enough to go on as if it had never stopped."""
+
+    weights: dict[str, Tensor]
+    optimizer: dict[str, Tensor]
+    progress: dict[str, Any]
+
+
+def save_snapshot(folder: Path, snapshot: Snapshot, name: str) -> None:
+    """Write a checkpoint beside the last one, move the pointer, then remove what is older."""
+    place = folder / "checkpoints"
+    fresh, final = place / f".{name}.partial", place / name
+    shutil.rmtree(fresh, ignore_errors=True)
+    try:
+        write_folder(
+            fresh,
+            {
+                WEIGHTS: pack(snapshot.weights),
+                "optimizer.safetensors": pack(snapshot.optimizer),
+                "progress.json": json.dumps(snapshot.progress).encode(),
+            },
+        )
+        shutil.rmtree(final, ignore_errors=True)
+        fresh.replace(final)
+    except OSError:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    write(place / "last", name.encode())
+    for old in place.iterdir():
+        if old.is_dir() and old != final:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def load_snapshot(folder: Path) -> Snapshot | None:
+    """The last checkpoint of a run folder; nothing where there is none."""
+    place = folder / "checkpoints"
+    try:
+        name = (place / "last").read_text("utf-8").strip()
+    except FileNotFoundError:
+        return None
+    if not _plain(name):
+        raise UserError(f"{place / 'last'}: does not name a checkpoint")
+    read = open_folder(place / name)
+    try:
+        progress = json.loads(read("progress.json"))
+    except ValueError:
+        raise UserError(f"{place / name / 'progress.json'}: not valid JSON") from None
+    tensors = (
+        unpack(read(file), place / name / file) for file in (WEIGHTS, "optimizer.safetensors")
+    )
+    return Snapshot(*tensors, progress)

@@ -1,0 +1,298 @@
+"""The config: one strict tree of specs. A config is data; it names no class and imports nothing."""
+
+import types
+import typing
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError
+
+from dragoman.data.fields import TextSpec
+from dragoman.data.rows import BadLines, Format
+from dragoman.errors import UserError, did_you_mean
+from dragoman.model import ModelSpec
+from dragoman.spec import Count, NonNegative, Positive, Rate, Size, Spec
+
+RECIPES = Path(__file__).parent / "recipes"
+Tree = dict[str, Any]
+
+
+class DataSpec(Spec):
+    """Where pairs come from and how their columns become symbols."""
+
+    train: tuple[str, ...] = ()
+    dev: tuple[str, ...] = ()
+    format: Format = "auto"
+    columns: tuple[int | str, ...] | None = None  # numbers from 1, or names
+    on_bad_line: BadLines = "error"
+    dev_rows: Annotated[int, Field(ge=1)] | None = (
+        None  # cut off when `dev` is not given; a tenth, at most 1000
+    )
+    source: TextSpec = TextSpec()
+    target: TextSpec = TextSpec()
+    shared: bool = False  # one alphabet for both columns
+
+
+class TrainSpec(Spec):
+    """How a model is trained."""
+
+    seed: Count = 1
+    epochs: Positive | None = 100
+    max_steps: Annotated[int, Field(ge=1)] | None = None
+    batch_tokens: Annotated[int, Field(ge=1)] = 4096  # a batch's size, padding included ...
+    batch_size: Annotated[int, Field(ge=1)] | None = (
+        None  # ... or in rows, or streams of running text
+    )
+    accumulate: Annotated[int, Field(ge=1, le=4096)] = 1  # batches per step
+    bptt: Size = 128  # running text: symbols per step
+    optimizer: Literal["sgd", "adam", "adamw", "adadelta", "adagrad"] = "adam"
+    lr: Positive = 1e-3
+    momentum: Rate = 0.0
+    weight_decay: NonNegative = 0.0
+    eps: Positive | None = None
+    clip: Positive | None = 1.0  # of the gradient's norm
+    schedule: Literal["constant", "halve", "plateau", "inverse-sqrt", "cosine"] = "constant"
+    warmup: Count = 0  # steps of linear growth, before any schedule
+    halve_after: NonNegative = 5.0  # halve: epochs at full rate
+    halve_every: Positive = 0.5  # halve: epochs
+    plateau: Annotated[int, Field(ge=1)] = 2  # plateau: evaluations without progress before halving
+    label_smoothing: Rate = 0.0
+    precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 on a GPU that has it
+    device: str = "auto"
+    evaluate_every: Annotated[int, Field(ge=1)] | None = (
+        None  # steps; about an epoch when not given
+    )
+    checkpoint_every: Annotated[int, Field(ge=1)] | None = (
+        None  # steps; at each evaluation when not given
+    )
+    metric: str = "auto"  # what early stopping watches
+    patience: Annotated[int, Field(ge=1)] | None = 10  # evaluations without progress before the end
+    tensorboard: bool = False
+
+
+class SearchSpec(Spec):
+    """How a model is decoded, unless a command says otherwise."""
+
+    beam: Annotated[int, Field(ge=1, le=1024)] = 5  # 1 is greedy
+    n_best: Annotated[int, Field(ge=1, le=1024)] = 1
+    normalize: NonNegative = 1.0  # paths compare by log p / length^normalize
+    min_length: Count = 0
+    max_length: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    ratio: Positive | None = (
+        None  # without max_length: at most ratio * source + 10 symbols; learned from the data
+    )
+    sample: bool = False
+    temperature: NonNegative = 1.0
+    top_k: Count = 0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    seed: Count = 1
+
+
+class Config(Spec):
+    """All that a run needs to know."""
+
+    recipe: str = "transduce"
+    data: DataSpec = DataSpec()
+    model: ModelSpec = ModelSpec()
+    train: TrainSpec = TrainSpec()
+    search: SearchSpec = SearchSpec()
+
+    @property
+    def reads_source(self) -> bool:
+        return self.model.encoder.kind != "nothing"
+
+
+class Recipe(typing.NamedTuple):
+    """A named config, with where it comes from."""
+
+    name: str
+    paper: str
+    line: str
+    source: int  # sizes of the alphabets for the parameter count that is shown
+    target: int
+    tree: Tree
+
+
+def recipe_names() -> list[str]:
+    """Names of all recipes.
+
+    >>> "bahdanau2015" in recipe_names()
+    True
+    """
+    return sorted(path.stem for path in RECIPES.glob("*.yaml"))
+
+
+def recipe(name: str) -> Recipe:
+    """A recipe by name; what it does not say it takes from its `base`.
+
+    >>> recipe("bahdanau2015").paper
+    'Bahdanau, Cho and Bengio 2015'
+    """
+    if name not in recipe_names():
+        raise UserError(
+            f"there is no recipe '{name}'{did_you_mean(name, recipe_names())}; see `dragoman recipes`"
+        )
+    tree = read_yaml(RECIPES / f"{name}.yaml")
+    about, base = tree.pop("about", {}), tree.pop("base", None)
+    if base:
+        parent = recipe(base)
+        tree = merge(parent.tree, tree)
+        about = {"paper": parent.paper, "source": parent.source, "target": parent.target} | about
+    return Recipe(
+        name,
+        about["paper"],
+        about["line"],
+        about["source"],
+        about["target"],
+        tree | {"recipe": name},
+    )
+
+
+def read_yaml(path: Path) -> Tree:
+    """A YAML file that holds a mapping."""
+    try:
+        tree = yaml.safe_load(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        raise UserError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(tree, dict):
+        raise UserError(f"{path}: a config is a mapping of names to values")
+    return tree
+
+
+def merge(below: Tree, above: Tree) -> Tree:
+    """Two trees as one; where both speak, `above` wins.
+
+    >>> merge({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}})
+    {'a': {'b': 3, 'c': 2}}
+    """
+    result = dict(below)
+    for key, value in above.items():
+        old = result.get(key)
+        both = isinstance(old, dict) and isinstance(value, dict)
+        result[key] = merge(old, value) if both else value  # type: ignore[arg-type]
+    return result
+
+
+def assign(tree: Tree, setting: str) -> Tree:
+    """The tree with one `path.to.key=value` applied; values are YAML.
+
+    >>> assign({}, "model.encoder.layers=2")
+    {'model': {'encoder': {'layers': 2}}}
+    """
+    path, equals, text = setting.partition("=")
+    if not equals or not all(path.split(".")):
+        raise UserError(f"'{setting}': write a setting as path.to.key=value")
+    try:
+        value: Any = parse_value(text)
+    except yaml.YAMLError:
+        raise UserError(f"'{setting}': the value is not valid YAML") from None
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    return merge(tree, value)
+
+
+def parse_value(text: str) -> Any:
+    """A YAML scalar or list; YAML takes 1e-3 for a word, people mean a number.
+
+    >>> parse_value("1e-3"), parse_value("dot"), parse_value("null")
+    (0.001, 'dot', None)
+    """
+    value = yaml.safe_load(text)
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def resolve(
+    name: str | None = None,
+    file: Path | None = None,
+    settings: Sequence[str] = (),
+    tree: Tree | None = None,
+) -> Config:
+    """A config from a recipe, a file above it, a tree above that, and single settings on top.
+
+    >>> resolve("bahdanau2015", settings=["model.attention.score=dot"]).model.attention.score
+    'dot'
+    """
+    given = read_yaml(file) if file else {}
+    named = name or given.get("recipe") or "transduce"
+    result = (
+        merge(recipe(str(named)).tree, given) if str(named) in recipe_names() or not file else given
+    )
+    result = merge(result, tree or {})
+    for setting in settings:
+        result = assign(result, setting)
+    return validate(result)
+
+
+def validate(tree: Any) -> Config:
+    """A checked config, or one clear line for people.
+
+    >>> validate({"model": {"encoder": {"kind": "text", "hiden": 3}}})
+    Traceback (most recent call last):
+    dragoman.errors.UserError: unknown key 'hiden' in model.encoder (did you mean 'hidden'?)
+    """
+    try:
+        return Config.model_validate(tree)
+    except ValidationError as error:
+        raise UserError(_explain(error)) from None
+
+
+def resolve_search(base: SearchSpec, changes: Tree) -> SearchSpec:
+    """Search options with some changed, checked like any config.
+
+    >>> resolve_search(SearchSpec(), {"beam": 3}).beam
+    3
+    """
+    return validate({"search": base.model_dump() | changes}).search
+
+
+def dump(config: Config) -> str:
+    """A config as YAML that reads back as itself.
+
+    >>> validate(yaml.safe_load(dump(Config()))) == Config()
+    True
+    """
+    tree = config.model_dump(mode="json")
+    return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=100)
+
+
+def _explain(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    path = [str(part) for part in problem["loc"] if str(part) not in ("text", "nothing")]
+    if problem["type"] == "extra_forbidden":
+        where = path[:-1]
+        hint = did_you_mean(path[-1], _keys(where))
+        return f"unknown key '{path[-1]}' in {'.'.join(where) or 'the config'}{hint}"
+    value = problem.get("input")
+    shown = f" (got {str(value)[:40]!r})" if not isinstance(value, dict) else ""
+    return f"{'.'.join(path) or 'the config'}: {problem['msg'].lower()}{shown}"
+
+
+def _keys(path: Sequence[str]) -> list[str]:
+    """The names that are known at a place of the config."""
+    specs: list[type[Spec]] = [Config]
+    for key in path:
+        specs = [
+            inner
+            for spec in specs
+            if key in spec.model_fields
+            for inner in _specs(spec.model_fields[key].annotation)
+        ]
+    return sorted({name for spec in specs for name in spec.model_fields})
+
+
+def _specs(annotation: Any) -> list[type[Spec]]:
+    if isinstance(annotation, type) and issubclass(annotation, Spec):
+        return [annotation]
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) in (
+        typing.Union,
+        Annotated,
+    ):
+        return [spec for part in typing.get_args(annotation) for spec in _specs(part)]
+    return []

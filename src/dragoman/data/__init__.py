@@ -1,0 +1,1 @@
+"""From files to batches: rows, text units, fields and batches. Nothing here imports a network."""

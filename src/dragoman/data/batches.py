@@ -1,0 +1,160 @@
+"""Batches: rows of like length together, in an order that is a pure function of (seed, epoch, position)."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from dragoman.core import PAD, Padded
+
+Ints = npt.NDArray[np.int64]
+WINDOW = 100  # batches: rows are sorted by length within windows this long, and random beyond them
+
+
+class Ragged:
+    """Many sequences of symbols in one flat array: four bytes a symbol, eight a row.
+
+    >>> rows = Ragged.of([[5, 2], [6, 7, 2]])
+    >>> rows.pad([1, 0]).values.tolist()
+    [[6, 7, 2], [5, 2, 0]]
+    """
+
+    def __init__(self, flat: npt.NDArray[np.int32], offsets: Ints) -> None:
+        self.flat, self.offsets = flat, offsets
+
+    @classmethod
+    def of(cls, rows: Iterable[Sequence[int]]) -> "Ragged":
+        from array import array
+
+        flat, ends = array("i"), array("q", [0])
+        for row in rows:
+            flat.extend(row)
+            ends.append(len(flat))
+        return cls(np.frombuffer(flat, np.int32) if flat else np.empty(0, np.int32), np.array(ends))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> npt.NDArray[np.int32]:
+        return self.flat[self.offsets[row] : self.offsets[row + 1]]
+
+    @property
+    def lengths(self) -> Ints:
+        return np.diff(self.offsets)
+
+    def select(self, rows: Sequence[int] | Ints) -> "Ragged":
+        return Ragged.of(self[int(row)].tolist() for row in rows)
+
+    def pad(self, rows: Sequence[int] | Ints) -> Padded:
+        """The given rows side by side."""
+        index = np.asarray(rows, np.int64)
+        lengths = self.offsets[index + 1] - self.offsets[index]
+        mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
+        values = np.full(mask.shape, PAD, np.int64)
+        if len(index):
+            values[mask] = np.concatenate([self[int(row)] for row in index])
+        return Padded(torch.from_numpy(values), torch.from_numpy(mask))
+
+
+class Batch(NamedTuple):
+    """What one training step reads, and which rows it is made of."""
+
+    source: Padded
+    target: Padded
+    rows: Ints
+
+
+def nothing(rows: int) -> Padded:
+    """The source of a model that reads nothing.
+
+    >>> nothing(2).mask.shape
+    torch.Size([2, 0])
+    """
+    none = torch.zeros(rows, 0, dtype=torch.long)
+    return Padded(none, none.bool())
+
+
+class Examples:
+    """Encoded pairs; without a source for language models."""
+
+    def __init__(self, source: Ragged | None, target: Ragged) -> None:
+        self.source, self.target = source, target
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    @property
+    def lengths(self) -> Ints:
+        """What a row costs: its longer side."""
+        mine = self.target.lengths
+        return mine if self.source is None else np.maximum(mine, self.source.lengths)
+
+    def batch(self, rows: Ints) -> Batch:
+        source = nothing(len(rows)) if self.source is None else self.source.pad(rows)
+        return Batch(source, self.target.pad(rows), rows)
+
+
+class Budget(NamedTuple):
+    """How much goes into a batch: so many symbols, padding included, or so many rows."""
+
+    tokens: int
+    rows: int | None = None
+
+
+def plan(lengths: Ints, budget: Budget, seed: int, epoch: int) -> list[Ints]:
+    """All batches of an epoch: which rows, in which order.
+
+    >>> [batch.tolist() for batch in plan(np.array([3, 9, 3, 9]), Budget(20), seed=1, epoch=0)]
+    [[0, 2], [1, 3]]
+    """
+    chance = np.random.default_rng([seed, epoch])
+    order = chance.permutation(len(lengths))
+    rows = budget.rows or max(1, int(budget.tokens / max(float(lengths.mean()), 1)))
+    window = max(1, rows) * WINDOW
+    batches: list[Ints] = []
+    for begin in range(0, len(order), window):
+        part = order[begin : begin + window]
+        part = part[np.argsort(lengths[part], kind="stable")]
+        batches.extend(cut(part, lengths, budget))
+    return [batches[i] for i in chance.permutation(len(batches))]
+
+
+def cut(order: Ints, lengths: Ints, budget: Budget) -> Iterator[Ints]:
+    """Consecutive rows, as many as the budget allows; a row longer than the budget goes alone."""
+    begin, longest = 0, 0
+    for place, row in enumerate(order):
+        grown = max(longest, int(lengths[row]))
+        count = place - begin
+        full = count >= budget.rows if budget.rows else grown * (count + 1) > budget.tokens
+        if count and full:
+            yield order[begin:place]
+            begin, grown = place, int(lengths[row])
+        longest = grown
+    if begin < len(order):
+        yield order[begin:]
+
+
+class Stream:
+    """Running text as parallel streams, read piece by piece with the state carried over (BPTT).
+
+    >>> stream = Stream(np.arange(10, dtype=np.int32), streams=2, steps=3)
+    >>> [stream.batch(p).target.values.tolist() for p in range(len(stream))]
+    [[[0, 1, 2], [5, 6, 7]], [[3, 4], [8, 9]]]
+    """
+
+    def __init__(self, flat: npt.NDArray[np.int32], streams: int, steps: int) -> None:
+        streams = max(1, min(streams, len(flat)))
+        width = len(flat) // streams
+        self.rows = flat[: width * streams].reshape(streams, width).astype(np.int64)
+        self.steps = steps
+
+    def __len__(self) -> int:
+        return -(-self.rows.shape[1] // self.steps)
+
+    def batch(self, position: int) -> Batch:
+        piece = self.rows[:, position * self.steps : (position + 1) * self.steps]
+        values = torch.from_numpy(piece.copy())
+        target = Padded(values, torch.ones_like(values, dtype=torch.bool))
+        return Batch(nothing(len(values)), target, np.arange(len(values)))

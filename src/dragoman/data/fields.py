@@ -1,0 +1,133 @@
+"""Fields: a column of a table, and how its values become symbols and come back."""
+
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Annotated, Literal
+
+from pydantic import Field as Bound
+
+from dragoman.core import EOS
+from dragoman.data.text import FIRST, UNITS, UnitName, Units
+from dragoman.errors import UserError
+from dragoman.spec import Spec
+
+LOOK = 20_000  # how many values are looked at to choose units
+CLOSED = 256  # a column of no more different words than this is an inventory (phones, tags)
+SHORT = 40  # characters: on average no longer than this is spelled, not cut into subwords
+
+
+class TextSpec(Spec):
+    """How a column of text becomes symbols."""
+
+    units: Literal["auto"] | UnitName = "auto"
+    size: Annotated[int, Bound(ge=FIRST + 1, le=1_000_000)] | None = (
+        None  # of the alphabet, specials included
+    )
+    min_count: Annotated[int, Bound(ge=1)] = 1  # char and word: rarer symbols become <unk>
+    lower: bool = False
+    normalize: Literal["none", "nfc", "nfkc"] = "nfc"
+    reverse: bool = False  # last symbol first (Sutskever et al. 2014)
+    max_length: Annotated[int, Bound(ge=1, le=100_000)] = 500  # symbols
+
+
+class TextField:
+    """A column of text with its units.
+
+    >>> field = TextField.learn(TextSpec(units="char", lower=True), ["Abc"])
+    >>> field.encode("cab"), field.decode([6, 4, 5, 2])
+    ([6, 4, 5, 2], 'cab')
+    """
+
+    def __init__(self, spec: TextSpec, units: Units) -> None:
+        self.spec, self.units = spec, units
+
+    @classmethod
+    def learn(cls, spec: TextSpec, values: Iterable[str]) -> "TextField":
+        """Learn the alphabet from training values. `auto` units must have been settled before."""
+        if spec.units == "auto":
+            values = list(values)
+            spec = settle(spec, values)
+        lines = (clean(value, spec) for value in values)
+        return cls(spec, UNITS[spec.units].learn(lines, default_size(spec), spec.min_count))
+
+    @property
+    def size(self) -> int:
+        return self.units.size
+
+    def encode(self, value: str) -> list[int]:
+        """Symbols, cut to the maximum length, with the end sign last."""
+        ids = self.units.encode(clean(value, self.spec))[: self.spec.max_length]
+        return [*(reversed(ids) if self.spec.reverse else ids), EOS]
+
+    def prompt(self, value: str) -> list[int]:
+        """Symbols of the beginning of a text: as `encode`, without an end."""
+        return self.encode(value)[:-1]
+
+    def longer(self, value: str) -> bool:
+        """Whether a value is cut when it is encoded."""
+        return len(self.units.encode(clean(value, self.spec))) > self.spec.max_length
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of a path, which ends where its end sign or padding begins."""
+        return self.units.decode(self.path(ids))
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        return self.units.tokens(self.path(ids))
+
+    def path(self, ids: Sequence[int]) -> list[int]:
+        """The symbols before the end, in the order of the text."""
+        ids = [int(i) for i in ids]
+        ends = [i for i, symbol in enumerate(ids) if symbol in (EOS, 0)]
+        ids = ids[: ends[0]] if ends else ids
+        return ids[::-1] if self.spec.reverse else ids
+
+    def files(self) -> dict[str, bytes]:
+        return self.units.files()
+
+    @classmethod
+    def load(cls, spec: TextSpec, read: Callable[[str], bytes]) -> "TextField":
+        if spec.units == "auto":
+            raise UserError(
+                "the model's config does not say its units: it was not written by train"
+            )
+        return cls(spec, UNITS[spec.units].load(read))
+
+
+def clean(value: str, spec: TextSpec) -> str:
+    """Normalisation that is part of the model: the same in training and at use.
+
+    >>> clean("ÀB", TextSpec(lower=True))
+    'àb'
+    """
+    if spec.normalize != "none":
+        value = unicodedata.normalize(spec.normalize.upper(), value)
+    return value.lower() if spec.lower else value
+
+
+def default_size(spec: TextSpec) -> int:
+    """How large an alphabet may grow when nobody says."""
+    sizes = {"char": 8_000, "word": 32_000, "subword": 8_000, "bytes": FIRST + 256}
+    return spec.size or sizes[spec.units]
+
+
+def settle(spec: TextSpec, values: Iterable[str]) -> TextSpec:
+    """`auto` units replaced by what suits the values: an inventory of few words (phones, tags) is read
+    by word, short strings by character, everything longer by subword.
+
+    >>> settle(TextSpec(), ["mardi 5 novembre", "2024"]).units
+    'char'
+    >>> settle(TextSpec(), ["AH B AW T", "K AE T"] * 60).units
+    'word'
+    """
+    if spec.units != "auto":
+        return spec
+    seen = list(islice(values, LOOK))
+    words = [word for value in seen for word in value.split()]
+    kinds, count = len(set(words)), max(len(seen), 1)
+    units: UnitName = "subword"
+    if kinds <= CLOSED and len(words) >= 2 * count and len(words) >= 20 * kinds:
+        units = "word"
+    elif sum(map(len, seen)) / count <= SHORT:
+        units = "char"
+    return spec.model_copy(update={"units": units})

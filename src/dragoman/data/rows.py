@@ -1,0 +1,218 @@
+"""Files to rows of text: tsv, csv, jsonl, parallel files, plain lines and running text.
+
+Training looks at what is wrong with a row and stops or counts (`iter_rows`, `read_table`);
+prediction ignores it and answers every line (`iter_inputs`). Both read through `formats.parse`, so
+they cannot drift apart.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+
+from dragoman.data.formats import STDIN, Columns, Format, Parsed, parse
+from dragoman.data.strings import Strings, Table
+from dragoman.errors import UserError, did_you_mean
+
+__all__ = [
+    "BadLines",
+    "Format",
+    "Row",
+    "Strings",
+    "Table",
+    "iter_inputs",
+    "iter_rows",
+    "read_table",
+    "table_of",
+]
+
+BadLines = Literal["error", "skip"]
+Paths = str | Path | Sequence[str | Path]
+
+_SUFFIXES: dict[str, Format] = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl"}
+_CHUNK = 256  # rows moved to a table at once: enough to be fast, few enough for lines of a megabyte
+_REMEDIES = {
+    "bad UTF-8": "save the file as UTF-8",
+    "NUL byte": "save the file as plain text in UTF-8",
+    "too few columns": "separate the columns as the format asks",
+    "too many columns": "quote the values that hold a separator",
+    "bad quoting": "put values that hold a quote in quotes and double the quotes inside",
+    "invalid JSON": "write one JSON object per line",
+}
+
+
+class Row(NamedTuple):
+    """One good row and where it stands."""
+
+    values: tuple[str, ...]
+    name: str
+    line: int
+
+
+def read_table(
+    paths: Paths,
+    *,
+    format: Format = "auto",
+    columns: Columns = None,
+    count: int = 2,
+    on_bad: BadLines = "error",
+    allow_empty: bool = False,
+) -> Table:
+    """Read whole files into a compact table; a file without rows gives an empty one.
+
+    `columns` are 1-based numbers or names, by default the first `count`. `on_bad="skip"` leaves
+    bad rows out and counts them by reason in `problems`.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "pairs.tsv"
+    >>> _ = path.write_text("cat\\tKatze\\ndog\\nbird\\tVogel\\n")
+    >>> table = read_table(path, on_bad="skip")
+    >>> list(table), table.lines.tolist(), table.problems
+    ([('cat', 'Katze'), ('bird', 'Vogel')], [1, 3], {'too few columns': 1})
+    """
+    names = _names(paths)
+    kind = _kind(names, format, columns, count)
+    width = 1 if kind in ("lines", "running") else len(columns or range(count))
+    held, lines, problems = [Strings() for _ in range(width)], array("q"), dict[str, int]()
+    parsed = _sift(names, kind, parse(names, kind, columns, count), on_bad, allow_empty, problems)
+    while chunk := list(islice(parsed, _CHUNK)):
+        rows, _, numbers, _ = zip(*chunk, strict=True)
+        lines.extend(numbers)
+        for strings, values in zip(held, zip(*rows, strict=True), strict=True):
+            strings.extend(values)
+    return Table(tuple(held), np.array(lines, np.int64), " + ".join(names), problems)
+
+
+def table_of(rows: Sequence[Sequence[str]] | Sequence[str]) -> Table:
+    """A table from memory: pairs (source, target), or single texts.
+
+    >>> list(table_of([("cat", "Katze")]))
+    [('cat', 'Katze')]
+    """
+    tuples = [(row,) if isinstance(row, str) else tuple(row) for row in rows]
+    for number, row in enumerate(tuples, 1):
+        if len(row) != len(tuples[0]) or not all(isinstance(value, str) for value in row):
+            raise UserError(
+                f"row {number} is not like the first: give pairs of texts, or texts alone"
+            )
+        if not all(value.strip() for value in row):
+            raise UserError(f"row {number}: empty text")
+    columns = tuple(Strings(column) for column in zip(*tuples, strict=True))
+    return Table(columns, np.arange(1, len(tuples) + 1), "the given rows")
+
+
+def iter_rows(
+    paths: Paths,
+    *,
+    format: Format = "auto",
+    columns: Columns = None,
+    count: int = 2,
+    on_bad: BadLines = "error",
+    allow_empty: bool = False,
+    problems: dict[str, int] | None = None,
+) -> Iterator[Row]:
+    """Good rows one by one, as soon as they can be read; `problems` is filled on the way.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "words.csv"
+    >>> _ = path.write_text('id,word,sound\\n1,"a, b",AB\\n')
+    >>> [row.values for row in iter_rows(path, columns=["word", 3])]
+    [('a, b', 'AB')]
+    """
+    names = _names(paths)
+    kind = _kind(names, format, columns, count)
+    tally = {} if problems is None else problems
+    parsed = parse(names, kind, columns, count)
+    for values, name, line, _ in _sift(names, kind, parsed, on_bad, allow_empty, tally):
+        yield Row(values, name, line)
+
+
+def iter_inputs(
+    paths: Paths, *, format: Format = "lines", columns: Columns = None, count: int = 1
+) -> Iterator[tuple[str, ...]]:
+    """Inputs to predict from: n lines give n rows, whatever is in them.
+
+    What cannot be read becomes U+FFFD, what is missing becomes the empty text.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "inputs.txt"
+    >>> _ = path.write_bytes(b"good\\n\\nbad \\xff\\n")
+    >>> list(iter_inputs(path))
+    [('good',), ('',), ('bad \ufffd',)]
+    """
+    names = _names(paths)
+    kind = _kind(names, format, columns, count)
+    for values, _, _, _ in parse(names, kind, columns, count, pad=True):
+        yield values
+
+
+def _sift(
+    names: list[str],
+    kind: Format,
+    parsed: Iterator[Parsed],
+    on_bad: BadLines,
+    allow_empty: bool,
+    tally: dict[str, int],
+) -> Iterator[Parsed]:
+    """The good rows; at a bad one, stop or count."""
+    _check("on_bad", on_bad, get_args(BadLines))
+    may_be_blank = allow_empty or kind == "running"  # there a blank line ends a paragraph
+    for row in parsed:
+        values, name, line, problem = row
+        if not problem and (may_be_blank or all(map(str.strip, values))):
+            yield row
+            continue
+        if not problem:
+            at, problem = _emptiness(values)
+            name = names[at] if kind == "parallel" else name
+        if on_bad == "error":
+            remedy = _REMEDIES.get(problem, "correct the line")
+            skip = "or leave such lines out with --on-bad-line skip"
+            raise UserError(f"{name}:{line}: {problem}; {remedy}, {skip}")
+        tally[problem] = tally.get(problem, 0) + 1
+
+
+def _names(paths: Paths) -> list[str]:
+    several = [paths] if isinstance(paths, str | Path) else paths
+    names = [STDIN if str(path) == "-" else str(path) for path in several]
+    if not names:
+        raise UserError("no input file; name one, or - for standard input")
+    if names.count(STDIN) > 1:
+        raise UserError("standard input can be read only once; name a file instead of the other -")
+    return names
+
+
+def _kind(names: list[str], format: Format, columns: Columns, count: int) -> Format:
+    """The format that was asked for, or the one the names of the files tell."""
+    _check("format", format, get_args(Format))
+    if format != "auto":
+        return format
+    found = [_SUFFIXES.get(Path(name.lower().removesuffix(".gz")).suffix) for name in names]
+    if len(set(found)) > 1:
+        raise UserError(f"{' + '.join(names)}: different kinds of file; give files of one kind")
+    if found[0]:
+        return found[0]
+    if columns or len(names) == 1:
+        return "tsv" if columns or count > 1 else "lines"
+    return "parallel" if count > 1 else "lines"
+
+
+def _check(what: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        hint = did_you_mean(value, list(known))
+        raise UserError(f"unknown {what} '{value}'{hint}; choose one of {', '.join(known)}")
+
+
+def _emptiness(values: tuple[str, ...]) -> tuple[int, str]:
+    """Which value is blank, and what to call that."""
+    blank = [at for at, value in enumerate(values) if not value.strip()]
+    if len(blank) == len(values):
+        return 0, "empty line"
+    at = blank[0]
+    role = ("source", "target")[at] if len(values) == 2 else f"column {at + 1}"
+    return at, f"empty {role}"

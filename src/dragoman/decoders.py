@@ -1,0 +1,203 @@
+"""Decoders: a language model that steps a state, told about the source in one of three ways."""
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.attention import AttentionSpec, make_attention
+from dragoman.cells import CELLS, Stack, StackSpec
+from dragoman.core import Encoded, State, group
+from dragoman.encoders.base import Sizes
+from dragoman.errors import UserError
+from dragoman.spec import Size
+
+
+class DecoderSpec(StackSpec):
+    """Options of the recurrent decoder."""
+
+    context: Literal["initial", "every-step", "attention"] = "attention"
+    start: Literal["copy", "dense", "zero"] = "dense"
+    readout: Literal["plain", "tanh", "maxout"] = "tanh"
+    readout_size: Size | None = None  # as wide as `hidden` when not given
+    readout_word: bool = False  # the last word reaches the output directly (deep output)
+
+
+class Fixed(NamedTuple):
+    """What a decoder keeps of the source: read-only, one row per item, never reordered or tiled."""
+
+    enc: Encoded
+    keys: Tensor  # (B, S, A); (B, 0) without attention
+
+
+class Memory(NamedTuple):
+    """What a decoder carries from step to step, one row per hypothesis."""
+
+    cells: State
+    fed: Tensor  # (N, F) the last features under input feeding; (N, 0) otherwise
+    masks: Tensor  # (N, L, hidden) recurrent dropout; (N, 0, 0) when there is none
+
+
+class Written(NamedTuple):
+    """What a decoder says before the head turns it into symbols."""
+
+    features: Tensor  # (N, F), or (B, T, F) when unrolled
+    state: Memory
+    weights: Tensor | None  # (N, S), or (B, T, S) when unrolled
+
+
+class Readout(nn.Module):
+    """From the decoder's state, the context and perhaps the last word to the features of the output."""
+
+    def __init__(self, spec: DecoderSpec, context: int, word: int) -> None:
+        super().__init__()
+        self.kind, self.reads_word = spec.readout, spec.readout_word
+        width = spec.hidden + context + (word if spec.readout_word else 0)
+        self.size = width if self.kind == "plain" else spec.readout_size or spec.hidden
+        if self.kind != "plain":
+            self.mix = nn.Linear(width, self.size * (2 if self.kind == "maxout" else 1))
+        self.dropout = nn.Dropout(spec.dropout)
+
+    def forward(self, h: Tensor, context: Tensor, word: Tensor) -> Tensor:
+        mixed = torch.cat([h, context, word] if self.reads_word else [h, context], -1)
+        if self.kind == "tanh":
+            mixed = torch.tanh(self.mix(mixed))
+        elif self.kind == "maxout":  # Goodfellow et al. 2013, as in Cho et al. 2014, eq. 11
+            mixed = self.mix(mixed).unflatten(-1, (self.size, 2)).amax(-1)
+        return self.dropout(mixed)  # type: ignore[no-any-return]
+
+
+class Recurrent(nn.Module):
+    """z_i = φ'(c, u_{i-1}, z_{i-1}), with the context c given once, at every step, or attended."""
+
+    def __init__(
+        self, spec: DecoderSpec, word: int, source: Sizes, attention: AttentionSpec | None = None
+    ) -> None:
+        super().__init__()
+        _check(spec, source, attention)
+        self.spec, self.word = spec, word
+        attended = attention is not None
+        self.before = attended and attention.when == "before"  # type: ignore[union-attr]
+        self.feed = attended and attention.feed  # type: ignore[union-attr]
+        self.attention = (
+            make_attention(attention, spec.hidden, source.memory) if attention else None
+        )
+        context = {"initial": 0, "every-step": source.summary, "attention": source.memory}
+        self.readout = Readout(spec, context[spec.context], word)
+        extra = self.readout.size if self.feed else 0
+        extra += context[spec.context] if self.before or spec.context == "every-step" else 0
+        self.stack = Stack(spec, word + extra)
+        self.dropout = nn.Dropout(spec.dropout)
+        if spec.start == "dense":
+            self.bridge = nn.Linear(source.summary, spec.layers * spec.hidden)
+
+    @property
+    def size(self) -> int:
+        """How wide the features are that the head reads."""
+        return self.readout.size
+
+    def prepare(self, enc: Encoded) -> Fixed:
+        """What is computed once per source: projected keys."""
+        none = enc.summary.new_zeros(len(enc.mask), 0)
+        return Fixed(enc, self.attention.prepare(enc.memory) if self.attention else none)
+
+    def start(self, enc: Encoded) -> Memory:
+        """Where decoding begins: one row per item."""
+        rows, spec = len(enc.mask), self.spec
+        none = enc.summary.new_zeros(rows, spec.hidden)
+        if spec.start == "copy":
+            cells = enc.finals
+        elif spec.start == "dense":
+            tops = torch.tanh(self.bridge(enc.summary))
+            cells = self.stack.start(list(tops.split(spec.hidden, -1)))
+        else:
+            cells = self.stack.start([none] * spec.layers)
+        fed = none.new_zeros(rows, self.readout.size if self.feed else 0)
+        return Memory(cells, fed, self.stack.masks(none))
+
+    def step(self, x: Tensor, state: Memory, fixed: Fixed) -> Written:
+        """One symbol further: x (N, E)."""
+        x = self.dropout(x)
+        return self._step(x, self.stack.bottom.project(x), state, fixed)
+
+    def unroll(self, xs: Tensor, state: Memory, fixed: Fixed) -> Written:
+        """Teacher forcing over all T at once, xs (B, T, E). Equals stepping."""
+        xs = self.dropout(xs)
+        if self.before or self.feed:
+            return self._loop(xs, state, fixed)
+        inputs = torch.cat([xs, self._given(fixed, xs)], -1)
+        hs, cells = self.stack.unroll(inputs, state.cells, state.masks)
+        contexts, weights = self._given(fixed, xs), None
+        if self.attention:
+            contexts, weights = self.attention(hs, fixed.keys, fixed.enc.memory, fixed.enc.mask)
+        return Written(self.readout(hs, contexts, xs), state._replace(cells=cells), weights)
+
+    def _loop(self, xs: Tensor, state: Memory, fixed: Fixed) -> Written:
+        """The unrolling for contexts that depend on the step before."""
+        gates, features, weights = self.stack.bottom.project(xs), [], []
+        for t in range(xs.size(1)):
+            written = self._step(xs[:, t], gates[:, t], state, fixed)
+            state = written.state
+            features.append(written.features)
+            weights.append(written.weights)
+        return Written(torch.stack(features, 1), state, torch.stack(weights, 1))  # type: ignore[arg-type]
+
+    def _step(self, x: Tensor, gates: Tensor, state: Memory, fixed: Fixed) -> Written:
+        """`gates` is the word's share; what else enters the bottom layer is added here."""
+        bottom, weights = self.stack.bottom, None
+        context = self._given(fixed, x.unsqueeze(1))[:, 0]
+        if self.before:
+            context, weights = self._attend(state.cells[-1][0], fixed)
+        if self.feed:
+            gates = gates + bottom.project(state.fed, self.word)
+        if context.size(-1):
+            gates = gates + bottom.project(context, self.word + state.fed.size(-1))
+        h, cells = self.stack.step(gates, state.cells, state.masks)
+        if self.attention and not self.before:
+            context, weights = self._attend(h, fixed)
+        features = self.readout(h, context, x)
+        return Written(
+            features, Memory(cells, features if self.feed else state.fed, state.masks), weights
+        )
+
+    def _given(self, fixed: Fixed, xs: Tensor) -> Tensor:
+        """The context that is the same at every step, for rows (N, T, E): (N, T, C), C may be 0."""
+        if self.spec.context != "every-step":
+            return xs.new_zeros(*xs.shape[:2], 0)
+        summary = fixed.enc.summary
+        rows = summary.repeat_interleave(len(xs) // max(len(summary), 1), 0)
+        return rows.unsqueeze(1).expand(-1, xs.size(1), -1)
+
+    def _attend(self, query: Tensor, fixed: Fixed) -> tuple[Tensor, Tensor]:
+        """N queries meet B memories."""
+        assert self.attention is not None
+        enc = fixed.enc
+        context, weights = self.attention(
+            group(query, len(enc.mask)), fixed.keys, enc.memory, enc.mask
+        )
+        return context.flatten(0, 1), weights.flatten(0, 1)
+
+
+def _check(spec: DecoderSpec, source: Sizes, attention: AttentionSpec | None) -> None:
+    """Refuse parts that do not fit, with the setting to change."""
+    if (spec.context == "attention") != (attention is not None):
+        raise UserError(
+            "model.attention belongs to model.decoder.context=attention, and to that alone"
+        )
+    if attention and attention.feed and attention.when == "before":
+        raise UserError("model.attention.feed needs model.attention.when=after")
+    if not source.summary and (spec.context != "initial" or spec.start != "zero"):
+        raise UserError(
+            "without an encoder there is no context: set model.decoder.context=initial and model.decoder.start=zero"
+        )
+    ours = ((spec.hidden,) * CELLS[spec.cell].slots,) * spec.layers
+    if spec.start == "copy" and source.finals != ours:
+        raise UserError(
+            f"model.decoder.start=copy needs the encoder's last states to fit: {len(source.finals)} layers "
+            f"{_widths(source.finals)} there, {spec.layers} layers {_widths(ours)} here; make cells, layers and "
+            "sizes equal (a bidirectional encoder is twice its `hidden` wide), or use start=dense"
+        )
+
+
+def _widths(finals: tuple[tuple[int, ...], ...]) -> str:
+    return " + ".join(str(w) for w in finals[0]) if finals else "of nothing"

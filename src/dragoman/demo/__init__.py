@@ -1,0 +1,1 @@
+"""Data for demonstrations, made on the spot: nothing to download, nothing to license."""

@@ -1,0 +1,48 @@
+"""Text: symbols, embedded and read by recurrent layers."""
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from dragoman.cells import CELLS, Reader, StackSpec
+from dragoman.core import PAD, Encoded, Padded, State
+from dragoman.encoders.base import Encoder, Sizes
+from dragoman.errors import UserError
+from dragoman.spec import Size
+
+
+class TextSpec(StackSpec):
+    """Options of the text encoder."""
+
+    kind: Literal["text"] = "text"
+    embedding: Size = 256
+    bidirectional: bool = True  # `hidden` is the size of each direction
+    summary: Literal["final", "backward", "mean"] = "final"  # what sums the source up
+
+
+class Text(Encoder):
+    """x_i = E w_i; h_i = φ(h_{i-1}, x_i); one annotation per symbol."""
+
+    def __init__(self, spec: TextSpec, vocabulary: int) -> None:
+        super().__init__()
+        if spec.summary == "backward" and not spec.bidirectional:
+            raise UserError("encoder.summary=backward needs encoder.bidirectional=true")
+        self.spec = spec
+        self.table = nn.Embedding(vocabulary, spec.embedding, padding_idx=PAD)
+        self.reader = Reader(spec, spec.embedding, spec.bidirectional)
+        self.dropout = nn.Dropout(spec.dropout)
+        width, slots = self.reader.width, CELLS[spec.cell].slots
+        summary = spec.hidden if spec.summary == "backward" else width
+        self.sizes = Sizes(width, summary, ((width,) * slots,) * spec.layers)
+
+    def forward(self, source: Padded) -> Encoded:
+        ids, mask = source
+        xs = self.dropout(self.table(ids))
+        memory, finals = self.reader(Padded(xs, mask))
+        return Encoded(self.dropout(memory), mask, self._summary(memory, mask, finals), finals)
+
+    def _summary(self, memory: Tensor, mask: Tensor, finals: State) -> Tensor:
+        if self.spec.summary == "mean":
+            return memory.sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
+        top: Tensor = finals[-1][0]
+        return top[:, self.spec.hidden :] if self.spec.summary == "backward" else top

@@ -1,0 +1,111 @@
+"""One recurrent layer over a whole sequence: a plain loop, and torch's own routines where they fit."""
+
+import warnings
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from dragoman.core import State, masked_select_state
+
+
+class Cell(Protocol):
+    """What a layer needs to know of its cell (see `dragoman.cells.Cell`)."""
+
+    inward: nn.Linear
+    across: nn.Linear
+
+    def project(self, x: Tensor, offset: int = 0) -> Tensor: ...
+    def advance(self, gates: Tensor, state: State) -> State: ...
+    def native(self) -> str | None: ...
+
+
+def run(
+    cell: Cell,
+    xs: Tensor,  # (B, T, D)
+    state: State,
+    mask: Tensor | None = None,  # (B, T); padding, if any, stands at the end
+    reverse: bool = False,
+    dropped: Tensor | None = None,  # (B, hidden) recurrent dropout, one mask for all steps
+) -> tuple[Tensor, State]:
+    """Outputs (B, T, hidden), zero where padded, and the state after each row's last real step."""
+    if cell.native() is None or dropped is not None or not xs.size(1):
+        return reference(cell, xs, state, mask, reverse, dropped)
+    if mask is None:
+        return _native(cell, xs, None, state)
+    lengths = mask.sum(1)
+    if reverse:
+        xs = flip(xs, lengths)
+    hs, final = _ragged(cell, xs, lengths, state)
+    return (flip(hs, lengths) if reverse else hs), final
+
+
+def reference(
+    cell: Cell,
+    xs: Tensor,
+    state: State,
+    mask: Tensor | None = None,
+    reverse: bool = False,
+    dropped: Tensor | None = None,
+) -> tuple[Tensor, State]:
+    """The plain loop. A padded step leaves the state as it was and shows zero."""
+    gates, steps = cell.project(xs), range(xs.size(1))
+    outputs: list[Tensor] = [xs.new_empty(0)] * xs.size(1)
+    for t in reversed(steps) if reverse else steps:
+        past = state if dropped is None else (state[0] * dropped, *state[1:])
+        new = cell.advance(gates[:, t], past)
+        outputs[t] = new[0]
+        if mask is not None:
+            new = masked_select_state(mask[:, t], new, state)
+            outputs[t] = outputs[t] * mask[:, t, None]
+        state = new
+    if not outputs:
+        return xs.new_zeros(len(xs), 0, state[0].size(-1)), state
+    return torch.stack(outputs, 1), state
+
+
+def flip(xs: Tensor, lengths: Tensor) -> Tensor:
+    """Each row's first `length` entries in reverse order; its padding stays where it is.
+
+    >>> flip(torch.tensor([[1, 2, 3, 0], [4, 5, 0, 0]]), torch.tensor([3, 2])).tolist()
+    [[3, 2, 1, 0], [5, 4, 0, 0]]
+    """
+    place = torch.arange(xs.size(1), device=xs.device)
+    back = lengths[:, None] - 1 - place
+    index = torch.where(back >= 0, back, place)
+    return xs.gather(1, index.view(*index.shape, *[1] * (xs.dim() - 2)).expand_as(xs))
+
+
+def _ragged(cell: Cell, xs: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
+    """Rows of unequal length through torch's packed form, which cannot hold a row of length 0."""
+    packed = pack_padded_sequence(
+        xs, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
+    )
+    order, back = packed.sorted_indices, packed.unsorted_indices
+    begun = tuple(s.index_select(0, order) for s in state)
+    data, final = _native(cell, packed.data, packed.batch_sizes, begun)
+    final = tuple(s.index_select(0, back) for s in final)
+    hs, _ = pad_packed_sequence(
+        packed._replace(data=data), batch_first=True, total_length=xs.size(1)
+    )
+    some = lengths > 0
+    return hs * some[:, None, None], masked_select_state(some, final, state)
+
+
+def _native(cell: Cell, xs: Tensor, sizes: Tensor | None, state: State) -> tuple[Tensor, State]:
+    """torch's fused routine, on (B, T, D), or on packed rows if their batch sizes are given."""
+    name = cell.native()
+    hidden = [s.unsqueeze(0).contiguous() for s in state]
+    weights = [cell.inward.weight, cell.across.weight, cell.inward.bias, cell.across.bias]
+    start = hidden if name == "lstm" else hidden[0]
+    routine = getattr(torch, str(name))
+    with (
+        warnings.catch_warnings()
+    ):  # cuDNN would like the weights in one chunk; they work as they are
+        warnings.filterwarnings("ignore", message=".*contiguous chunk.*")
+        if sizes is None:
+            hs, *final = routine(xs, start, weights, True, 1, 0.0, True, False, True)
+        else:
+            hs, *final = routine(xs, sizes, start, weights, True, 1, 0.0, True, False)
+    return hs, tuple(s.squeeze(0) for s in final)

@@ -1,0 +1,30 @@
+"""What training minimises."""
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class Loss(NamedTuple):
+    """Sums over symbols, so that batches, accumulation groups and processes add up."""
+
+    total: Tensor  # () what is minimised
+    nll: Tensor  # () -log p of the targets, whatever is minimised
+    tokens: Tensor  # () how many symbols
+
+
+def cross_entropy(log_probs: Tensor, targets: Tensor, smoothing: float = 0.0) -> Loss:
+    """−Σ log p(y), with a share `smoothing` of the weight spread evenly over the alphabet
+    (Szegedy et al. 2016). Symbols of probability zero get no share: a head may exclude some.
+
+    >>> import torch
+    >>> cross_entropy(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([1])).nll
+    tensor(0.6931)
+    """
+    nll = -log_probs.gather(-1, targets.unsqueeze(-1)).sum()
+    total = nll
+    if smoothing:
+        possible = log_probs.isfinite()
+        spread = log_probs.masked_fill(~possible, 0).sum(-1) / possible.sum(-1)
+        total = (1 - smoothing) * nll - smoothing * spread.sum()
+    return Loss(total, nll.detach(), targets.new_tensor(targets.numel()))

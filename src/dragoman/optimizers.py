@@ -1,0 +1,72 @@
+"""Optimizers and learning-rate schedules. A rate is a pure function of progress, so that it resumes by itself."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.config import TrainSpec
+
+
+def make_optimizer(spec: TrainSpec, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    """The optimizer that a spec names.
+
+    >>> type(make_optimizer(TrainSpec(optimizer="adagrad"), [nn.Parameter(torch.ones(1))])).__name__
+    'Adagrad'
+    """
+    options: dict[str, Any] = {"lr": spec.lr, "weight_decay": spec.weight_decay}
+    if spec.eps is not None and spec.optimizer != "sgd":
+        options["eps"] = spec.eps
+    if spec.optimizer == "sgd":
+        return torch.optim.SGD(parameters, momentum=spec.momentum, **options)
+    if spec.optimizer == "adadelta":
+        return torch.optim.Adadelta(parameters, rho=0.95, **options)
+    if spec.optimizer == "adagrad":
+        return torch.optim.Adagrad(parameters, **options)
+    kind = torch.optim.AdamW if spec.optimizer == "adamw" else torch.optim.Adam
+    return kind(parameters, fused=True, **options)
+
+
+def rate(spec: TrainSpec, step: int, epoch: float, total: int, halvings: int) -> float:
+    """The learning rate of a step (counted from 1). `halvings` is what `plateau` has decided so far.
+
+    >>> rate(TrainSpec(lr=1.0, schedule="halve", halve_after=5, halve_every=0.5), 1, 5.6, 10, 0)
+    0.25
+    >>> rate(TrainSpec(lr=1.0, schedule="inverse-sqrt", warmup=4), 16, 0, 100, 0)
+    0.5
+    """
+    warm = min(1.0, step / spec.warmup) if spec.warmup else 1.0
+    factor = 1.0
+    if spec.schedule == "halve" and epoch >= spec.halve_after:
+        factor = 0.5 ** (1 + math.floor((epoch - spec.halve_after) / spec.halve_every))
+    elif spec.schedule == "plateau":
+        factor = 0.5**halvings
+    elif spec.schedule == "inverse-sqrt":
+        factor = (max(spec.warmup, 1) / max(step, spec.warmup, 1)) ** 0.5
+    elif spec.schedule == "cosine":
+        done = (step - spec.warmup) / max(total - spec.warmup, 1)
+        factor = 0.5 * (1 + math.cos(math.pi * min(max(done, 0.0), 1.0)))
+    return spec.lr * warm * factor
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The state of an optimizer as named tensors."""
+    state = optimizer.state_dict()["state"]
+    return {
+        f"{index}.{name}": torch.as_tensor(value).detach().cpu().contiguous()
+        for index, values in state.items()
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """The inverse of `optimizer_tensors`."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        index, _, name = key.partition(".")
+        state.setdefault(int(index), {})[name] = value
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})

@@ -1,0 +1,88 @@
+"""Predictions as lines: text, JSON, Moses n-best lists, Pharaoh alignments."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dragoman.predict import Prediction, Scored
+
+
+def escape(text: str) -> str:
+    """One line whatever the text holds.
+
+    >>> escape("a\\nb")
+    'a\\\\nb'
+    """
+    return text.replace("\r", "\\r").replace("\n", "\\n")
+
+
+def as_text(prediction: Prediction, place: int) -> str:
+    """The answer; with alternatives, all of them between tabs."""
+    return "\t".join(escape(one.text) for one in (prediction, *prediction.alternatives))
+
+
+def as_json(prediction: Prediction, place: int) -> str:
+    """All that is known, as one JSON object."""
+    return json.dumps(_tree(prediction), ensure_ascii=False)
+
+
+def as_nbest(prediction: Prediction, place: int) -> str:
+    """Moses' n-best format: number ||| text ||| log-probability per token ||| log-probability."""
+    lines = (
+        f"{place} ||| {escape(one.text)} ||| {one.score / max(len(one.log_probs), 1):.6f} ||| {one.score:.6f}"
+        for one in (prediction, *prediction.alternatives)
+    )
+    return "\n".join(lines)
+
+
+def as_pharaoh(prediction: Prediction, place: int) -> str:
+    """Source-target links: for each token written, the source token it looked at most (the end sign aside).
+
+    >>> weights = np.array([[0.1, 0.8, 0.1], [0.6, 0.2, 0.2]], np.float32)
+    >>> as_pharaoh(Prediction("b a", ("b", "a"), 0.0, (), ("a", "b", "</s>"), weights), 0)
+    '1-0 0-1'
+    """
+    weights = prediction.alignment
+    if weights is None or weights.shape[1] < 2:
+        return ""
+    return " ".join(f"{int(row.argmax())}-{t}" for t, row in enumerate(weights[:, :-1]))
+
+
+def score_text(scored: Scored) -> str:
+    return f"{scored.score:.6f}"
+
+
+def score_json(scored: Scored) -> str:
+    tree = {
+        "score": round(scored.score, 6),
+        "perplexity": round(scored.perplexity, 6),
+        "tokens": scored.tokens,
+        "log_probs": [round(value, 6) for value in scored.log_probs],
+    }
+    return json.dumps(tree, ensure_ascii=False)
+
+
+def _tree(prediction: Prediction) -> dict[str, Any]:
+    tree: dict[str, Any] = {
+        "text": prediction.text,
+        "tokens": prediction.tokens,
+        "score": round(prediction.score, 6),
+        "log_probs": [round(value, 6) for value in prediction.log_probs],
+        "source": prediction.source,
+        "alignment": None
+        if prediction.alignment is None
+        else np.round(prediction.alignment.astype(float), 4).tolist(),
+    }
+    if prediction.alternatives:
+        tree["alternatives"] = [_tree(one) for one in prediction.alternatives]
+    return tree
+
+
+FORMATS: dict[str, Callable[[Prediction, int], str]] = {
+    "text": as_text,
+    "jsonl": as_json,
+    "nbest": as_nbest,
+    "pharaoh": as_pharaoh,
+}

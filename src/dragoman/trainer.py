@@ -1,0 +1,288 @@
+"""Training: one loop that knows no task."""
+
+import contextlib
+import json
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.card import card
+from dragoman.checkpoint import (
+    Fields,
+    Snapshot,
+    load_snapshot,
+    load_weights,
+    restore,
+    save_model,
+    save_snapshot,
+    weights_of,
+)
+from dragoman.config import Config, TrainSpec
+from dragoman.core import leaves, rebuild
+from dragoman.corpus import Corpus, Running, steps_of
+from dragoman.data.batches import Batch, nothing
+from dragoman.errors import DragomanError, UserError
+from dragoman.model import Carried, Model, build
+from dragoman.optimizers import make_optimizer, optimizer_tensors, rate, restore_optimizer
+from dragoman.progress import Reporter
+from dragoman.validate import better, evaluate, watched
+
+METRICS_FILE = "metrics.jsonl"
+CARRIED = "carried."
+
+
+@dataclass
+class Progress:
+    """Where a run stands, apart from its tensors. Chance needs no place here: it is drawn anew for each
+    step from the seed and the step's number."""
+
+    step: int = 0
+    epoch: int = 0
+    position: int = 0  # batches of this epoch that are done
+    best: float | None = None
+    best_step: int = 0
+    stale: int = 0  # evaluations since the best
+    halvings: int = 0
+    since_halving: int = 0
+    nll: float = 0.0  # of the training symbols since the last evaluation
+    tokens: int = 0
+    seconds: float = 0.0
+    history: list[dict[str, float]] = field(default_factory=list)
+
+    def judge(self, metric: str, value: float, spec: TrainSpec) -> bool:
+        """Take note of an evaluation; whether it is the best so far."""
+        if better(metric, value, self.best):
+            self.best, self.best_step, self.stale, self.since_halving = value, self.step, 0, 0
+            return True
+        self.stale, self.since_halving = self.stale + 1, self.since_halving + 1
+        if spec.schedule == "plateau" and self.since_halving >= spec.plateau:
+            self.halvings, self.since_halving = self.halvings + 1, 0
+        return False
+
+
+class Outcome(NamedTuple):
+    """One optimizer step."""
+
+    nll: Tensor
+    tokens: int
+
+
+class Trainer:
+    """A run: a corpus, a model, a folder."""
+
+    def __init__(self, corpus: Corpus, folder: Path, reporter: Reporter) -> None:
+        self.corpus, self.folder, self.reporter = corpus, folder, reporter
+        self.config: Config = corpus.config
+        self.spec: TrainSpec = corpus.config.train
+        self.device = pick_device(self.spec.device)
+        self.metric = watched(self.config, corpus.fields)
+        torch.manual_seed(self.spec.seed)
+        self.model = new_model(self.config, corpus.fields).to(self.device)
+        self.optimizer = make_optimizer(self.spec, self.model.parameters())
+        self.progress = Progress()
+        self.batches = steps_of(corpus, 0)
+        self.carried: Carried | None = None
+        self.begun = time.monotonic()
+        self.heard = torch.zeros(
+            (), dtype=torch.float64, device=self.device
+        )  # nll since it was last read
+        self.best = weights_of(self.model)
+
+    def resume(self) -> bool:
+        """Go on from the folder's last checkpoint, if there is one."""
+        snapshot = load_snapshot(self.folder)
+        if snapshot is None:
+            return False
+        carried = {
+            k: snapshot.weights.pop(k) for k in sorted(snapshot.weights) if k.startswith(CARRIED)
+        }
+        restore(self.model, snapshot.weights, self.folder)
+        restore_optimizer(self.optimizer, snapshot.optimizer)
+        self.progress = Progress(**snapshot.progress)
+        self.batches = steps_of(self.corpus, self.progress.epoch)
+        if carried:
+            tensors = [tensor.to(self.device) for tensor in carried.values()]
+            source = nothing(len(tensors[-1])).to(self.device)
+            _, like = self.model.begin(source)
+            self.carried = Carried(rebuild(like, tensors[:-1]), tensors[-1])
+        if self.progress.best is not None:
+            self.best = load_weights(self.folder)
+        return True
+
+    def run(self) -> None:
+        """Train until the epochs, the steps or the patience are spent; leave the best model in the folder."""
+        self.model.train()
+        self.begun = time.monotonic() - self.progress.seconds
+        self.reporter.start(self.total_steps(), self.progress.step)
+        while not self._finished():
+            outcome = self._step()
+            self.reporter.step(self.progress.step, outcome.nll, outcome.tokens)
+            if self.progress.step % self.interval() == 0:
+                self._evaluate()
+            every = self.spec.checkpoint_every or self.interval()
+            if self.progress.step % every == 0:
+                self._checkpoint()
+        last = self.progress.history[-1]["step"] if self.progress.history else 0
+        if last != self.progress.step:
+            self._evaluate()
+            self._checkpoint()
+        self.reporter.close()
+
+    def total_steps(self) -> int:
+        """How many steps there can be at most."""
+        per_epoch = self.steps_per_epoch()
+        limits = [
+            math.ceil(self.spec.epochs * per_epoch) if self.spec.epochs else None,
+            self.spec.max_steps,
+        ]
+        return min((limit for limit in limits if limit is not None), default=1 << 62)
+
+    def steps_per_epoch(self) -> int:
+        return max(1, math.ceil(len(self.batches) / self.spec.accumulate))
+
+    def interval(self) -> int:
+        """Steps between evaluations: about an epoch, neither too rare nor too often."""
+        return self.spec.evaluate_every or min(max(self.steps_per_epoch(), 100), 2000)
+
+    def _finished(self) -> bool:
+        patience = self.spec.patience
+        tired = patience is not None and self.progress.stale >= patience
+        return tired or self.progress.step >= self.total_steps()
+
+    def _step(self) -> Outcome:
+        """One optimizer step over `accumulate` batches, each symbol counting the same."""
+        progress, spec = self.progress, self.spec
+        torch.manual_seed(_mix(spec.seed, progress.step))
+        group = list(self._next_batches())
+        tokens = sum(int(batch.target.mask.sum()) for batch in group)
+        total = torch.zeros((), device=self.device)
+        for batch in group:
+            total = total + self._backward(batch, tokens)
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), spec.clip or math.inf)
+        self._guard(total, norm, group)
+        progress.step += 1
+        epoch = progress.epoch + progress.position / max(len(self.batches), 1)
+        lr = rate(spec, progress.step, epoch, self.total_steps(), progress.halvings)
+        for parameters in self.optimizer.param_groups:
+            parameters["lr"] = lr
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.heard += total
+        progress.tokens += tokens
+        return Outcome(total / max(tokens, 1), tokens)
+
+    def _backward(self, batch: Batch, tokens: int) -> Tensor:
+        source, target = batch.source.to(self.device), batch.target.to(self.device)
+        with self._precision():
+            loss, carried = self.model.loss(source, target, self.spec.label_smoothing, self.carried)
+        self.carried = carried if isinstance(self.corpus.train, Running) else None
+        (loss.total / max(tokens, 1)).backward()  # type: ignore[no-untyped-call]
+        return loss.nll
+
+    def _next_batches(self) -> Iterator[Batch]:
+        """The next group of batches; an epoch's last group may be smaller."""
+        progress = self.progress
+        if progress.position >= len(self.batches):
+            progress.epoch, progress.position, self.carried = progress.epoch + 1, 0, None
+            self.batches = steps_of(self.corpus, progress.epoch)
+        for _ in range(min(self.spec.accumulate, len(self.batches) - progress.position)):
+            yield self._batch(progress.position)
+            progress.position += 1
+
+    def _batch(self, position: int) -> Batch:
+        if isinstance(self.batches, list):
+            assert not isinstance(self.corpus.train, Running)
+            return self.corpus.train.batch(self.batches[position])
+        return self.batches.batch(position)
+
+    def _guard(self, total: Tensor, norm: Tensor, group: list[Batch]) -> None:
+        """Stop before a poisoned step."""
+        if not (torch.isfinite(total) and torch.isfinite(norm)):
+            rows = [int(row) for batch in group for row in batch.rows][:8]
+            what = "loss" if not torch.isfinite(total) else "gradient"
+            raise DragomanError(
+                f"the {what} is not a finite number at step {self.progress.step + 1} (training rows {rows} ...): "
+                "lower train.lr or train.clip; the last checkpoint is unharmed"
+            )
+
+    def _precision(self) -> contextlib.AbstractContextManager[Any]:
+        wanted = self.spec.precision
+        bf16 = wanted == "bf16" or (
+            wanted == "auto" and self.device.type == "cuda" and torch.cuda.is_bf16_supported()
+        )
+        return (
+            torch.autocast(self.device.type, torch.bfloat16) if bf16 else contextlib.nullcontext()
+        )
+
+    def _evaluate(self) -> None:
+        """Judge the model by what it writes, and publish it if it is the best so far."""
+        progress = self.progress
+        self._listen()
+        found = evaluate(self.corpus, self.model, self.metric)
+        figures = {
+            "step": progress.step,
+            "epoch": round(progress.epoch + progress.position / max(len(self.batches), 1), 3),
+            "seconds": round(progress.seconds, 2),
+            "lr": self.optimizer.param_groups[0]["lr"],
+            "train_loss": progress.nll / max(progress.tokens, 1),
+            **{f"dev_{name}": value for name, value in found.figures.items()},
+        }
+        progress.nll, progress.tokens = 0.0, 0
+        progress.history.append(figures)
+        improved = progress.judge(self.metric, found.figures[self.metric], self.spec)
+        if improved or len(progress.history) == 1:
+            self.best = weights_of(self.model)
+        self.reporter.evaluation(figures, self.metric, improved, found.sample)
+        self._publish()
+
+    def _publish(self) -> None:
+        """The model folder always holds the best model so far, with all metrics."""
+        lines = "".join(json.dumps(figures) + "\n" for figures in self.progress.history)
+        about = card(self.corpus, self.best, self.progress.history, self.metric)
+        extra = {METRICS_FILE: lines.encode(), "README.md": about.encode()}
+        save_model(self.folder, self.config, self.corpus.fields, self.best, extra)
+
+    def _checkpoint(self) -> None:
+        self._listen()
+        weights = weights_of(self.model)
+        if self.carried:
+            tensors = [*leaves(self.carried.state), self.carried.last]
+            weights |= {f"{CARRIED}{i:03d}": t.cpu().contiguous() for i, t in enumerate(tensors)}
+        snapshot = Snapshot(weights, optimizer_tensors(self.optimizer), asdict(self.progress))
+        save_snapshot(self.folder, snapshot, f"step-{self.progress.step:09d}")
+
+    def _listen(self) -> None:
+        """Bring the clock and the summed loss, which lives on the device, up to date."""
+        self.progress.seconds = time.monotonic() - self.begun
+        self.progress.nll += float(self.heard)
+        self.heard = torch.zeros_like(self.heard)
+
+
+def new_model(config: Config, fields: Fields) -> Model:
+    """A model with fresh weights for these fields."""
+    return build(config.model, fields.source.size if fields.source else 0, fields.target.size)
+
+
+def pick_device(name: str) -> torch.device:
+    """The device that is named; `auto` is a GPU where there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise UserError(
+            f"train.device={name} cannot be used: {str(error).splitlines()[0]}"
+        ) from None
+    return device
+
+
+def _mix(seed: int, step: int) -> int:
+    """A seed for each step: resuming needs no random state."""
+    return (seed * 1_000_003 + step) % (1 << 63)

@@ -1,0 +1,116 @@
+"""How good a model is on rows it was not trained on, judged by what it writes by itself."""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+
+from dragoman.checkpoint import Fields
+from dragoman.config import Config
+from dragoman.corpus import Corpus, Running
+from dragoman.data.batches import Batch, Budget, Examples, cut
+from dragoman.data.fields import clean
+from dragoman.errors import UserError, did_you_mean
+from dragoman.metrics import METRICS, compute
+from dragoman.model import Model
+from dragoman.predict import Prediction, Predictor
+
+ROWS = 1000  # as many dev rows are decoded at each evaluation
+LOWER = {"cer", "wer", "per", "perplexity", "loss", "bits"}  # where less is better
+LIKELIHOODS = ["loss", "perplexity", "bits"]  # what needs no decoding
+
+
+class Evaluation(NamedTuple):
+    """Figures by name, and a sample of what the model writes."""
+
+    figures: dict[str, float]
+    sample: tuple[str, str, str] | None  # source, what the model wrote, reference
+
+
+def watched(config: Config, fields: Fields) -> str:
+    """The metric that decides when to stop: the one that is named, or what suits the target's units."""
+    metric = config.train.metric
+    known = [*METRICS, *LIKELIHOODS]
+    if metric == "auto":
+        if not config.reads_source:
+            return "perplexity"
+        return usual(fields)[-1]
+    if metric not in known:
+        raise UserError(f"train.metric: there is no metric '{metric}'{did_you_mean(metric, known)}")
+    if metric in METRICS and not config.reads_source:
+        raise UserError(f"train.metric: a language model is judged by perplexity, not by {metric}")
+    return metric
+
+
+def usual(fields: Fields) -> list[str]:
+    """What people look at for such a target; the last tells most about progress."""
+    spelled = {"char": ["exact", "cer"], "bytes": ["exact", "cer"], "word": ["exact", "wer"]}
+    return spelled.get(fields.target.spec.units, ["chrf", "bleu"])
+
+
+def better(metric: str, value: float, best: float | None) -> bool:
+    """Whether a value improves on the best so far.
+
+    >>> better("cer", 4.0, 5.0), better("bleu", 30.0, None), better("bleu", math.nan, 1.0)
+    (True, True, False)
+    """
+    if math.isnan(value):
+        return False
+    return best is None or (value < best if metric in LOWER else value > best)
+
+
+def evaluate(corpus: Corpus, model: Model, metric: str) -> Evaluation:
+    """Likelihood of the dev rows, and metrics of what greedy decoding makes of their sources."""
+    model.eval()
+    names = sorted({metric, *usual(corpus.fields)} - set(LIKELIHOODS))
+    figures = likelihood(corpus.dev, model, corpus.config)
+    sample = None
+    if corpus.config.reads_source and isinstance(corpus.dev, Examples):
+        rows = corpus.samples[:ROWS]
+        predictor = Predictor(corpus.config, corpus.fields, model)
+        written = predictor.predict(
+            [row[0] for row in rows], predictor.options(beam=1), batch_size=64
+        )
+        spec = corpus.fields.target.spec
+        wanted = [clean(row[-1], spec) for row in rows]  # as the model was taught to write
+        for score in compute(names, [prediction.text for prediction in written], wanted):
+            figures[score.name.lower()] = score.value
+        sample = _sample(rows, written, wanted)
+    model.train()
+    return Evaluation(figures, sample)
+
+
+def likelihood(dev: Examples | Running, model: Model, config: Config) -> dict[str, float]:
+    """Loss per symbol, perplexity, and bits per character of a running text."""
+    device = next(model.parameters()).device
+    total, tokens, carried = 0.0, 0, None
+    with torch.inference_mode():
+        for batch in _batches(dev, config):
+            loss, after = model.loss(
+                batch.source.to(device), batch.target.to(device), carried=carried
+            )
+            carried = after if isinstance(dev, Running) else None
+            total, tokens = total + float(loss.nll), tokens + int(loss.tokens)
+    mean = total / max(tokens, 1)
+    figures = {"loss": mean, "perplexity": math.exp(min(mean, 700.0))}
+    if isinstance(dev, Running):
+        figures["bits"] = total / math.log(2) / max(dev.characters, 1)
+    return figures
+
+
+def _batches(dev: Examples | Running, config: Config) -> Iterator[Batch]:
+    if isinstance(dev, Running):
+        stream = dev.stream(1, config.train.bptt)
+        return (stream.batch(position) for position in range(len(stream)))
+    order = dev.lengths.argsort(kind="stable")
+    return (dev.batch(rows) for rows in cut(order, dev.lengths, Budget(4096)))
+
+
+def _sample(
+    rows: list[tuple[str, ...]], written: list[Prediction], wanted: list[str]
+) -> tuple[str, str, str]:
+    """A wrong answer if there is one: it tells more."""
+    wrong = [i for i, text in enumerate(wanted) if written[i].text != text]
+    at = wrong[len(wrong) // 2] if wrong else 0
+    return rows[at][0], written[at].text, wanted[at]
