@@ -40,7 +40,9 @@ _ROOMS = {
 
 
 def __getattr__(name: str) -> Any:
-    """Rooms are opened when something of theirs is first used: importing dragoman does not import torch."""
+    """Rooms are opened when something of theirs is first used: importing dragoman does not import
+    torch.
+    """
     from importlib import import_module
 
     if name not in _ROOMS:

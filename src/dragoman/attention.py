@@ -93,7 +93,8 @@ class MLP(Attention):
 def make_attention(spec: AttentionSpec, query: int, memory: int) -> Attention:
     """The attention that a spec names.
 
-    >>> make_attention(AttentionSpec(score="bilinear"), query=4, memory=6).prepare(torch.ones(1, 3, 6)).shape
+    >>> attention = make_attention(AttentionSpec(score="bilinear"), query=4, memory=6)
+    >>> attention.prepare(torch.ones(1, 3, 6)).shape
     torch.Size([1, 3, 4])
     """
     if spec.score == "dot":

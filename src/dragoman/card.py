@@ -10,6 +10,14 @@ from dragoman.corpus import Corpus
 from dragoman.data.fields import TextField
 from dragoman.validate import better
 
+USE = """Text metrics are of greedy decoding, by the model's own history.
+
+```
+dragoman predict model/ < inputs.txt
+python -c 'import dragoman; print(dragoman.load("model/")("some text"))'
+```
+"""
+
 
 def card(
     corpus: Corpus,
@@ -18,42 +26,36 @@ def card(
     metric: str,
 ) -> str:
     """Markdown about a trained model."""
-    config = corpus.config
-    size = sum(tensor.numel() for tensor in weights.values())
-    known = recipe(config.recipe) if config.recipe in recipe_names() else None
-    best = _best(history, metric)
+    config, best, last = corpus.config, _best(history, metric), history[-1]
+    rows, files = corpus_unit(corpus), ", ".join(config.data.train) or "given pairs"
     lines = [
         f"# {config.recipe}",
         "",
-        f"{known.line[0].upper()}{known.line[1:]} ({known.paper})."
-        if known
-        else "A model of its own recipe.",
+        _about(config.recipe),
         "",
-        f"- parameters: {size:,}",
+        f"- parameters: {sum(tensor.numel() for tensor in weights.values()):,}",
         *(f"- {line}" for line in _columns(corpus)),
-        f"- trained on {len(corpus.train):,} {corpus_unit(corpus)} of {', '.join(config.data.train) or 'given pairs'}, "
-        f"seed {config.train.seed}, {int(history[-1]['step']):,} steps, {history[-1]['seconds']:.0f} seconds",
-        f"- the weights are those of step {int(best['step']):,}, best on {len(corpus.dev):,} dev {corpus_unit(corpus)} by {metric}",
+        f"- trained on {len(corpus.train):,} {rows} ({files}), seed {config.train.seed}, "
+        f"{int(last['step']):,} steps, {last['seconds']:.0f} seconds",
+        f"- the weights are those of step {int(best['step']):,}, "
+        f"the best of {len(history)} evaluations on {len(corpus.dev):,} dev {rows} by {metric}",
         "",
         "| dev metric | value |",
         "|---|---|",
-        *(
-            f"| {name.removeprefix('dev_')} | {value:.3f} |"
-            for name, value in best.items()
-            if name.startswith("dev_")
-        ),
+        *(f"| {k.removeprefix('dev_')} | {v:.3f} |" for k, v in best.items() if k[:4] == "dev_"),
         "",
-        "Text metrics are of greedy decoding, by the model's own history.",
-        "",
-        "```",
-        "dragoman predict model/ < inputs.txt",
-        'python -c \'import dragoman; print(dragoman.load("model/")("some text"))\'',
-        "```",
-        "",
-        f"Written by dragoman {__version__}. All files are data; `manifest.json` holds their checksums.",
+        USE,
+        f"Written by dragoman {__version__}. All files are data, with checksums in manifest.json.",
         "",
     ]
     return "\n".join(lines)
+
+
+def _about(name: str) -> str:
+    if name not in recipe_names():
+        return "A model of its own recipe."
+    known = recipe(name)
+    return f"{known.line[0].upper()}{known.line[1:]} ({known.paper})."
 
 
 def corpus_unit(corpus: Corpus) -> str:

@@ -43,14 +43,9 @@ class Cell(nn.Module):
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -bound, bound)
 
-    def project(self, x: Tensor, offset: int = 0) -> Tensor:
-        """The input's share of the gates, for one step or all steps: (..., size) -> (..., G).
-
-        A part of the input may come alone, `offset` columns in: the shares of the parts add up, so
-        that a decoder can project the words of all steps first and each step's context when it is known.
-        """
-        weight = self.inward.weight[:, offset : offset + x.size(-1)]
-        return nn.functional.linear(x, weight, None if offset else self.inward.bias)
+    def project(self, x: Tensor) -> Tensor:
+        """The input's share of the gates, for one step or all steps: (..., size) -> (..., G)."""
+        return self.inward(x)  # type: ignore[no-any-return]
 
     def advance(self, gates: Tensor, state: State) -> State:
         """One step: input gates (N, G) and a state give the next state."""
@@ -65,7 +60,7 @@ class Cell(nn.Module):
         return state[0], state
 
     def native(self) -> str | None:
-        """The name of torch's own whole-sequence routine that computes this cell, if there is one."""
+        """The name of torch's own whole-sequence routine for this cell, if there is one."""
         return None
 
 
@@ -173,7 +168,7 @@ class Stack(nn.Module):
         return tuple(cell.start(h) for cell, h in zip(self._layers(), tops, strict=True))
 
     def masks(self, like: Tensor) -> Tensor:
-        """Recurrent dropout: (N, L, hidden), drawn once per sequence; (N, 0, 0) when there is none."""
+        """Recurrent dropout: (N, L, hidden), drawn once per sequence; (N, 0, 0) for none."""
         rate = self.spec.recurrent_dropout
         if not (self.training and rate):
             return like.new_zeros(len(like), 0, 0)
@@ -208,7 +203,11 @@ class Stack(nn.Module):
         return h + x if self.spec.residual and level else h
 
     def _layers(self) -> list[Cell]:
-        return list(self.cells)  # type: ignore[arg-type]
+        return _cells(self.cells)
+
+
+def _cells(modules: nn.Module) -> list[Cell]:
+    return [module for module in modules.children() if isinstance(module, Cell)]
 
 
 def _drop_hidden(state: State, masks: Tensor, level: int) -> State:
@@ -230,12 +229,14 @@ class Reader(nn.Module):
         self.dropout = nn.Dropout(spec.dropout)
 
     def forward(self, source: Padded) -> tuple[Tensor, State]:
-        """Annotations (B, S, width) and, per layer, the last state with both directions side by side."""
+        """Annotations (B, S, width) and, per layer, the last state with both directions side by
+        side.
+        """
         xs, mask = source
         finals = []
         for level, layer in enumerate(self.layers):
             inputs = self.dropout(xs) if level else xs
-            ways = [self._read(cell, inputs, mask, way) for way, cell in enumerate(layer)]  # type: ignore[arg-type]
+            ways = [self._read(cell, inputs, mask, way) for way, cell in enumerate(_cells(layer))]
             hs = torch.cat([hs for hs, _ in ways], -1)
             finals.append(tuple(torch.cat(s, -1) for s in zip(*(f for _, f in ways), strict=True)))
             xs = hs + xs if self.spec.residual and level else hs

@@ -22,7 +22,9 @@ def check_model(folder: Path) -> tuple[list[str], bool]:
 
 
 def check_data(data: Mapping[str, Any]) -> tuple[list[str], bool]:
-    """How many rows are good, what is wrong with the others, how long the columns are, what `auto` would pick."""
+    """How many rows are good, what is wrong with the others, how long the columns are, what `auto`
+    would pick.
+    """
     spec: DataSpec = validate({"data": dict(data)}).data
     count = 1 if spec.format in ("lines", "running") else 2
     table = read_table(
@@ -43,7 +45,8 @@ def check_data(data: Mapping[str, Any]) -> tuple[list[str], bool]:
 def _describe(column: Strings) -> str:
     lengths = np.fromiter(map(len, column), np.int64, len(column))
     words = np.fromiter((len(text.split()) for text in column), np.int64, len(column))
+    units = settle(TextSpec(), column).units
     return (
         f"{lengths.mean():.1f} characters, {words.mean():.1f} words on average; "
-        f"longest {lengths.max():,} characters; auto would read it by {settle(TextSpec(), column).units}"
+        f"longest {lengths.max():,} characters; auto would read it by {units}"
     )

@@ -1,4 +1,5 @@
-"""A model is a folder: data only (YAML, JSON, safetensors, a subword model), each file with its checksum.
+"""A model is a folder: data only (YAML, JSON, safetensors, a subword model), each file with its
+checksum.
 
 Nothing here is ever executed or unpickled, so that a folder from a stranger can be opened.
 """
@@ -108,7 +109,8 @@ def _manifest(folder: Path) -> dict[str, str]:
         raise UserError(f"{folder / MANIFEST}: not a manifest: the folder is damaged")
     if version > FORMAT:
         raise UserError(
-            f"{folder}: written in format {version}, this Dragoman reads up to {FORMAT}: upgrade dragoman"
+            f"{folder}: written in format {version}, this Dragoman reads formats up to {FORMAT}: "
+            "upgrade dragoman"
         )
     if not all(isinstance(s, str) and _plain(str(n)) for n, s in sums.items()):
         raise UserError(f"{folder / MANIFEST}: not a manifest: the folder is damaged")
@@ -185,7 +187,8 @@ def restore(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None
     for name, parameter in mine.items():
         if weights[name].shape != parameter.shape or not weights[name].is_floating_point():
             raise UserError(
-                f"{path}: '{name}' is {tuple(weights[name].shape)}, the config wants {tuple(parameter.shape)}"
+                f"{path}: '{name}' is {tuple(weights[name].shape)}, "
+                f"the config wants {tuple(parameter.shape)}"
             )
     with torch.no_grad():
         for name, parameter in mine.items():
@@ -250,7 +253,7 @@ def load_snapshot(folder: Path) -> Snapshot | None:
         progress = json.loads(read("progress.json"))
     except ValueError:
         raise UserError(f"{place / name / 'progress.json'}: not valid JSON") from None
-    tensors = (
+    weights, optimizer = (
         unpack(read(file), place / name / file) for file in (WEIGHTS, "optimizer.safetensors")
     )
-    return Snapshot(*tensors, progress)
+    return Snapshot(weights, optimizer, progress)

@@ -188,7 +188,7 @@ def _lines(path: str, column: str | None) -> Iterator[str]:
 @click.option("--batch-size", type=click.IntRange(1), default=32, show_default=True)
 @click.option("--device", default="cpu", show_default=True)
 def score(model: Path, data: tuple[str, ...], layout: str, batch_size: int, device: str) -> None:
-    """Log-probability of each given target, given its source; a language model takes plain lines."""
+    """Log-probability of each given target, given its source (if there is one)."""
     from itertools import islice
 
     from dragoman.data.rows import iter_inputs
@@ -338,7 +338,9 @@ def demo(output: Path, pairs: int | None) -> None:
 
 
 def main() -> NoReturn:
-    """Run a verb. The user's mistake is one line and exit code 2; a failure is one line and exit code 1."""
+    """Run a verb. The user's mistake is one line and exit code 2; a failure is one line and exit
+    code 1.
+    """
     for stream in (sys.stdout, sys.stderr):
         _utf8(stream)
     debug = "--debug" in sys.argv

@@ -132,7 +132,8 @@ def recipe(name: str) -> Recipe:
     """
     if name not in recipe_names():
         raise UserError(
-            f"there is no recipe '{name}'{did_you_mean(name, recipe_names())}; see `dragoman recipes`"
+            f"there is no recipe '{name}'{did_you_mean(name, recipe_names())}; "
+            "`dragoman recipes` lists them"
         )
     tree = read_yaml(RECIPES / f"{name}.yaml")
     about, base = tree.pop("about", {}), tree.pop("base", None)

@@ -111,7 +111,7 @@ def group(rows: Tensor, items: int) -> Tensor:
     tensor([[0, 1, 2],
             [3, 4, 5]])
     """
-    return rows.unflatten(0, (items, -1)) if items else rows.unsqueeze(1)
+    return rows.view(items, -1, *rows.shape[1:]) if items else rows.unsqueeze(1)
 
 
 def masked_select_state(keep: Tensor, new: State, old: State) -> State:

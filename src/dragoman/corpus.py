@@ -135,8 +135,8 @@ def _learn_both(data: DataSpec, source: TextSpec, target: TextSpec, table: Table
         )
     if source.units != target.units:
         raise UserError(
-            f"data.shared needs the same units on both sides, not {source.units} and {target.units}: "
-            "set data.source.units and data.target.units"
+            f"data.shared needs the same units on both sides, not {source.units} and "
+            f"{target.units}: set data.source.units and data.target.units"
         )
     units = TextField.learn(source, chain(*table.columns)).units
     return Fields(TextField(source, units), TextField(target, units))
@@ -161,11 +161,11 @@ def _cut(field: TextField, values: Iterable[str], rows: Ragged) -> npt.NDArray[n
     full = rows.lengths == field.spec.max_length + 1
     for row, value in enumerate(values) if full.any() else ():
         full[row] = full[row] and field.longer(value)
-    return full
+    return np.asarray(full)
 
 
 def running(fields: Fields, table: Table) -> Running:
-    """One flat text: line breaks are symbols of their own, or the end sign for words and subwords."""
+    """One flat text: line breaks are symbols; for words and subwords, the end sign."""
     field = fields.target
     spelled = field.spec.units in ("char", "bytes")
 
@@ -177,7 +177,9 @@ def running(fields: Fields, table: Table) -> Running:
 
 
 def _with_ratio(config: Config, examples: Examples) -> Config:
-    """How much longer than its source an answer may get: half as much again as nearly all of training."""
+    """How much longer than its source an answer may get: half as much again as nearly all of
+    training.
+    """
     assert examples.source is not None
     ratios = examples.target.lengths / examples.source.lengths
     ratio = round(float(1.5 * np.quantile(ratios, 0.99)), 2)

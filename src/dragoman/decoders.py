@@ -47,7 +47,9 @@ class Written(NamedTuple):
 
 
 class Readout(nn.Module):
-    """From the decoder's state, the context and perhaps the last word to the features of the output."""
+    """From the decoder's state, the context and perhaps the last word to the features of the
+    output.
+    """
 
     def __init__(self, spec: DecoderSpec, context: int, word: int) -> None:
         super().__init__()
@@ -63,7 +65,8 @@ class Readout(nn.Module):
         if self.kind == "tanh":
             mixed = torch.tanh(self.mix(mixed))
         elif self.kind == "maxout":  # Goodfellow et al. 2013, as in Cho et al. 2014, eq. 11
-            mixed = self.mix(mixed).unflatten(-1, (self.size, 2)).amax(-1)
+            mixed = self.mix(mixed)
+            mixed = mixed.view(*mixed.shape[:-1], self.size, 2).amax(-1)
         return self.dropout(mixed)  # type: ignore[no-any-return]
 
 
@@ -75,19 +78,19 @@ class Recurrent(nn.Module):
     ) -> None:
         super().__init__()
         _check(spec, source, attention)
-        self.spec, self.word = spec, word
-        attended = attention is not None
-        self.before = attended and attention.when == "before"  # type: ignore[union-attr]
-        self.feed = attended and attention.feed  # type: ignore[union-attr]
+        self.spec = spec
         self.attention = (
             make_attention(attention, spec.hidden, source.memory) if attention else None
         )
-        context = {"initial": 0, "every-step": source.summary, "attention": source.memory}
-        self.readout = Readout(spec, context[spec.context], word)
-        extra = self.readout.size if self.feed else 0
-        extra += context[spec.context] if self.before or spec.context == "every-step" else 0
-        self.stack = Stack(spec, word + extra)
+        self.before = attention is not None and attention.when == "before"
+        self.feed = attention is not None and attention.feed
+        given = source.summary if spec.context == "every-step" else 0
+        self.readout = Readout(spec, source.memory if attention else given, word)
+        self.stack = Stack(spec, word + given)
         self.dropout = nn.Dropout(spec.dropout)
+        late = source.memory if self.before else self.readout.size if self.feed else 0
+        if late:  # what a step learns only from the step before it, beside the word
+            self.inject = nn.Linear(late, self.stack.bottom.gates * spec.hidden, bias=False)
         if spec.start == "dense":
             self.bridge = nn.Linear(source.summary, spec.layers * spec.hidden)
 
@@ -109,7 +112,7 @@ class Recurrent(nn.Module):
             cells = enc.finals
         elif spec.start == "dense":
             tops = torch.tanh(self.bridge(enc.summary))
-            cells = self.stack.start(list(tops.split(spec.hidden, -1)))
+            cells = self.stack.start(list(tops.chunk(spec.layers, -1)))
         else:
             cells = self.stack.start([none] * spec.layers)
         fed = none.new_zeros(rows, self.readout.size if self.feed else 0)
@@ -118,47 +121,58 @@ class Recurrent(nn.Module):
     def step(self, x: Tensor, state: Memory, fixed: Fixed) -> Written:
         """One symbol further: x (N, E)."""
         x = self.dropout(x)
-        return self._step(x, self.stack.bottom.project(x), state, fixed)
+        given = self._given(fixed, x.unsqueeze(1))[:, 0]
+        gates = self.stack.bottom.project(torch.cat([x, given], -1))
+        h, context, state, weights = self._move(gates, state, fixed)
+        features = self.readout(h, given if context is None else context, x)
+        return Written(features, state._replace(fed=features) if self.feed else state, weights)
 
     def unroll(self, xs: Tensor, state: Memory, fixed: Fixed) -> Written:
         """Teacher forcing over all T at once, xs (B, T, E). Equals stepping."""
         xs = self.dropout(xs)
         if self.before or self.feed:
             return self._loop(xs, state, fixed)
-        inputs = torch.cat([xs, self._given(fixed, xs)], -1)
-        hs, cells = self.stack.unroll(inputs, state.cells, state.masks)
-        contexts, weights = self._given(fixed, xs), None
+        given = self._given(fixed, xs)
+        hs, cells = self.stack.unroll(torch.cat([xs, given], -1), state.cells, state.masks)
+        contexts, weights = given, None
         if self.attention:
             contexts, weights = self.attention(hs, fixed.keys, fixed.enc.memory, fixed.enc.mask)
         return Written(self.readout(hs, contexts, xs), state._replace(cells=cells), weights)
 
     def _loop(self, xs: Tensor, state: Memory, fixed: Fixed) -> Written:
-        """The unrolling for contexts that depend on the step before."""
-        gates, features, weights = self.stack.bottom.project(xs), [], []
-        for t in range(xs.size(1)):
-            written = self._step(xs[:, t], gates[:, t], state, fixed)
-            state = written.state
-            features.append(written.features)
-            weights.append(written.weights)
-        return Written(torch.stack(features, 1), state, torch.stack(weights, 1))  # type: ignore[arg-type]
+        """The unrolling for steps that depend on what was attended to before."""
+        shares = self.stack.bottom.project(xs).unbind(1)
+        hs, contexts, features, weights = [], [], [], []
+        for gates, x in zip(shares, xs.unbind(1), strict=True):
+            h, context, state, seen = self._move(gates, state, fixed)
+            if self.feed:  # the features enter the next step: they cannot wait
+                state = state._replace(fed=self.readout(h, context, x))
+                features.append(state.fed)
+            assert context is not None
+            assert seen is not None
+            hs.append(h)
+            contexts.append(context)
+            weights.append(seen)
+        if self.feed:
+            whole = torch.stack(features, 1)
+        else:
+            whole = self.readout(torch.stack(hs, 1), torch.stack(contexts, 1), xs)
+        return Written(whole, state, torch.stack(weights, 1))
 
-    def _step(self, x: Tensor, gates: Tensor, state: Memory, fixed: Fixed) -> Written:
-        """`gates` is the word's share; what else enters the bottom layer is added here."""
-        bottom, weights = self.stack.bottom, None
-        context = self._given(fixed, x.unsqueeze(1))[:, 0]
+    def _move(
+        self, gates: Tensor, state: Memory, fixed: Fixed
+    ) -> tuple[Tensor, Tensor | None, Memory, Tensor | None]:
+        """Cells and attention, one step on: h, the attended context, the new state, the weights."""
+        context = weights = None
         if self.before:
             context, weights = self._attend(state.cells[-1][0], fixed)
-        if self.feed:
-            gates = gates + bottom.project(state.fed, self.word)
-        if context.size(-1):
-            gates = gates + bottom.project(context, self.word + state.fed.size(-1))
+            gates = gates + self.inject(context)
+        elif self.feed:
+            gates = gates + self.inject(state.fed)
         h, cells = self.stack.step(gates, state.cells, state.masks)
         if self.attention and not self.before:
             context, weights = self._attend(h, fixed)
-        features = self.readout(h, context, x)
-        return Written(
-            features, Memory(cells, features if self.feed else state.fed, state.masks), weights
-        )
+        return h, context, state._replace(cells=cells), weights
 
     def _given(self, fixed: Fixed, xs: Tensor) -> Tensor:
         """The context that is the same at every step, for rows (N, T, E): (N, T, C), C may be 0."""
@@ -188,16 +202,18 @@ def _check(spec: DecoderSpec, source: Sizes, attention: AttentionSpec | None) ->
         raise UserError("model.attention.feed needs model.attention.when=after")
     if not source.summary and (spec.context != "initial" or spec.start != "zero"):
         raise UserError(
-            "without an encoder there is no context: set model.decoder.context=initial and model.decoder.start=zero"
+            "without an encoder there is no context: set model.decoder.context=initial and "
+            "model.decoder.start=zero"
         )
     ours = ((spec.hidden,) * CELLS[spec.cell].slots,) * spec.layers
     if spec.start == "copy" and source.finals != ours:
         raise UserError(
-            f"model.decoder.start=copy needs the encoder's last states to fit: {len(source.finals)} layers "
-            f"{_widths(source.finals)} there, {spec.layers} layers {_widths(ours)} here; make cells, layers and "
+            f"model.decoder.start=copy needs the encoder's last states to fit: "
+            f"{_widths(source.finals)} there, {_widths(ours)} here; make cells, layers and "
             "sizes equal (a bidirectional encoder is twice its `hidden` wide), or use start=dense"
         )
 
 
 def _widths(finals: tuple[tuple[int, ...], ...]) -> str:
-    return " + ".join(str(w) for w in finals[0]) if finals else "of nothing"
+    inside = " + ".join(str(w) for w in finals[0]) if finals else "0"
+    return f"{len(finals)} x ({inside})"

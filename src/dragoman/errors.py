@@ -1,8 +1,12 @@
-"""The errors people see: what is wrong, where, and what to do. The command line prints them in one line."""
+"""The errors people see: what is wrong, where, and what to do. The command line prints them in one
+line.
+"""
 
 
 class DragomanError(Exception):
-    """A failure that is not the user's mistake (a full disk, a loss that is not a number): exit code 1."""
+    """A failure that is not the user's mistake (a full disk, a loss that is not a number): exit
+    code 1.
+    """
 
     exit_code = 1
 

@@ -1,4 +1,6 @@
-"""How good a model is on a test file: metrics of its own writing, and how likely it holds the references."""
+"""How good a model is on a test file: metrics of its own writing, and how likely it holds the
+references.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

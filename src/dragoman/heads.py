@@ -10,6 +10,8 @@ from dragoman.errors import UserError
 from dragoman.objectives import Loss, cross_entropy
 from dragoman.spec import Size, Spec
 
+Fixed = tuple[()]
+
 
 class VocabularySpec(Spec):
     """Options of the vocabulary head."""
@@ -27,7 +29,8 @@ class Vocabulary(nn.Module):
         if spec.tied and features != spec.embedding:
             raise UserError(
                 f"model.head.tied needs features as wide as the embedding: {features} against "
-                f"{spec.embedding}; set model.decoder.readout_size={spec.embedding} with readout tanh or maxout"
+                f"{spec.embedding}; set model.decoder.readout_size={spec.embedding}, "
+                "with a readout of tanh or maxout"
             )
         self.table = nn.Embedding(vocabulary, spec.embedding, padding_idx=PAD)
         self.bias = nn.Parameter(torch.zeros(vocabulary))
@@ -38,19 +41,20 @@ class Vocabulary(nn.Module):
         else:
             nn.init.normal_(self.table.weight, std=spec.embedding**-0.5)
 
-    def prepare(self, enc: Encoded) -> None:
+    def prepare(self, enc: Encoded) -> Fixed:
         """Nothing of the source matters to a fixed alphabet."""
+        return ()
 
     def embed(self, ids: Tensor, enc: Encoded) -> Tensor:
         """Read a symbol."""
         return self.table(ids)  # type: ignore[no-any-return]
 
-    def forward(self, features: Tensor, fixed: None) -> Tensor:
+    def forward(self, features: Tensor, fixed: Fixed) -> Tensor:
         """Write one: (..., F) -> log-probabilities (..., V)."""
         weight = self.table.weight if self.weight is None else self.weight
         return nn.functional.linear(features, weight, self.bias).float().log_softmax(-1)
 
-    def loss(self, features: Tensor, target: Padded, fixed: None, smoothing: float = 0.0) -> Loss:
+    def loss(self, features: Tensor, target: Padded, fixed: Fixed, smoothing: float = 0.0) -> Loss:
         """Of features (B, T, F) against targets (B, T). Padding is left out before the product."""
         real = target.mask
         return cross_entropy(self(features[real], fixed), target.values[real], smoothing)

@@ -56,7 +56,9 @@ class Model(nn.Module):
     def loss(
         self, source: Padded, target: Padded, smoothing: float = 0.0, carried: Carried | None = None
     ) -> tuple[Loss, Carried]:
-        """−Σ log p(y_t | y_<t, x), by teacher forcing. Targets end in EOS; BOS is put in front here."""
+        """−Σ log p(y_t | y_<t, x), by teacher forcing. Targets end in EOS; BOS is put in front
+        here.
+        """
         enc: Encoded = self.encoder(source)
         values = target.values
         state = carried.state if carried else self.decoder.start(enc)
@@ -69,7 +71,8 @@ class Model(nn.Module):
 
 
 def build(spec: ModelSpec, source: int, target: int) -> Model:
-    """A model with fresh weights, for alphabets of the given sizes (source is 0 where nothing is read).
+    """A model with fresh weights, for alphabets of the given sizes (source is 0 where nothing is
+    read).
 
     >>> model = build(ModelSpec(), source=30, target=40)
     >>> sum(p.numel() for p in model.parameters()) > 1_000_000

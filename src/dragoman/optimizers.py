@@ -1,4 +1,6 @@
-"""Optimizers and learning-rate schedules. A rate is a pure function of progress, so that it resumes by itself."""
+"""Optimizers and learning-rate schedules. A rate is a pure function of progress, so that it resumes
+by itself.
+"""
 
 import math
 from collections.abc import Iterable
@@ -30,7 +32,8 @@ def make_optimizer(spec: TrainSpec, parameters: Iterable[nn.Parameter]) -> torch
 
 
 def rate(spec: TrainSpec, step: int, epoch: float, total: int, halvings: int) -> float:
-    """The learning rate of a step (counted from 1). `halvings` is what `plateau` has decided so far.
+    """The learning rate of a step (counted from 1). `halvings` is what `plateau` has decided so
+    far.
 
     >>> rate(TrainSpec(lr=1.0, schedule="halve", halve_after=5, halve_every=0.5), 1, 5.6, 10, 0)
     0.25

@@ -30,15 +30,16 @@ def as_json(prediction: Prediction, place: int) -> str:
 
 def as_nbest(prediction: Prediction, place: int) -> str:
     """Moses' n-best format: number ||| text ||| log-probability per token ||| log-probability."""
-    lines = (
-        f"{place} ||| {escape(one.text)} ||| {one.score / max(len(one.log_probs), 1):.6f} ||| {one.score:.6f}"
-        for one in (prediction, *prediction.alternatives)
-    )
+    lines = []
+    for one in (prediction, *prediction.alternatives):
+        mean = one.score / max(len(one.log_probs), 1)
+        lines.append(f"{place} ||| {escape(one.text)} ||| {mean:.6f} ||| {one.score:.6f}")
     return "\n".join(lines)
 
 
 def as_pharaoh(prediction: Prediction, place: int) -> str:
-    """Source-target links: for each token written, the source token it looked at most (the end sign aside).
+    """Source-target links: for each token written, the source token it looked at most (the end sign
+    aside).
 
     >>> weights = np.array([[0.1, 0.8, 0.1], [0.6, 0.2, 0.2]], np.float32)
     >>> as_pharaoh(Prediction("b a", ("b", "a"), 0.0, (), ("a", "b", "</s>"), weights), 0)

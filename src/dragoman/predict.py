@@ -168,7 +168,9 @@ class Predictor:
         )
 
     def _limits(self, rows: Ragged, options: SearchSpec) -> Tensor:
-        """How many symbols each answer may have: a matter of its own source, never of its neighbours."""
+        """How many symbols each answer may have: a matter of its own source, never of its
+        neighbours.
+        """
         lengths = torch.from_numpy(rows.lengths)
         most = self.fields.target.spec.max_length
         if not self.fields.source:  # a prompt is written too, and does not count

@@ -1,4 +1,6 @@
-"""What people see while a model trains: a bar on a terminal, a line per evaluation everywhere. Always on stderr."""
+"""What people see while a model trains: a bar on a terminal, a line per evaluation everywhere.
+Always on stderr.
+"""
 
 import sys
 import time
@@ -10,6 +12,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 SHOWN = 60  # characters of a sample
+BAR = "{percentage:3.0f}% {bar} {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
 
 
 class Reporter:
@@ -38,12 +41,12 @@ class Reporter:
             unit="step",
             dynamic_ncols=True,
             leave=False,
-            bar_format="{desc}{percentage:3.0f}% {bar} {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]",
+            bar_format=BAR,
         )
         self.tokens, self.since = 0, time.monotonic()
 
     def step(self, step: int, nll: Tensor, tokens: int) -> None:
-        """One training step. The loss is read now and then only: reading it waits for the device."""
+        """One training step. The loss is read only now and then: that waits for the device."""
         self.tokens += tokens
         self.bar.update(1)
         passed = time.monotonic() - self.since
@@ -97,4 +100,4 @@ def _board(folder: Path) -> Any:
         raise UserError(
             "train.tensorboard needs tensorboard: pip install 'dragoman[tensorboard]'"
         ) from None
-    return SummaryWriter(str(folder))  # type: ignore[no-untyped-call]
+    return SummaryWriter(str(folder))

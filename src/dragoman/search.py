@@ -9,7 +9,20 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from dragoman.core import BOS, EOS, PAD, Hypotheses, Pair, State, Step, StepFn, leaf, repeat, select
+from dragoman.core import (
+    BOS,
+    EOS,
+    PAD,
+    Hypotheses,
+    Pair,
+    State,
+    Step,
+    StepFn,
+    group,
+    leaf,
+    repeat,
+    select,
+)
 
 NEVER = float("-inf")
 Pick = Callable[[Tensor], Tensor]  # log-probabilities (N, V) -> tokens (N,)
@@ -47,8 +60,10 @@ def sample(
     top_k: int = 0,
     top_p: float = 1.0,
 ) -> Hypotheses:
-    """Random paths. `noise` (B, K, T) in [0, 1) is all the chance there is: K paths an item, at most T
-    symbols long. The caller draws it, so that a path need not depend on its neighbours in the batch.
+    """Random paths. `noise` (B, K, T) in [0, 1) is all the chance there is: K paths an item, at
+    most T symbols long. The caller draws it, so that a path need not depend on its neighbours in
+    the
+    batch.
     """
     items, count, steps = noise.shape
     columns = iter(noise.to(leaf(state).device).flatten(0, 1).unbind(1))
@@ -64,7 +79,9 @@ def sample(
         )  # inverse of the distribution
 
     found = _walk(step, repeat(state, count), steps, pick)
-    return Hypotheses(*(None if t is None else t[:, 0].unflatten(0, (items, count)) for t in found))
+    tokens, scores, log_probs = (group(t[:, 0], items) for t in found[:3])
+    weights = None if found.weights is None else group(found.weights[:, 0], items)
+    return Hypotheses(tokens, scores, log_probs, weights)
 
 
 def beam(
@@ -78,8 +95,8 @@ def beam(
 ) -> Hypotheses:
     """The `n_best` best of `width` paths kept alive side by side.
 
-    Paths compare by log p / length^normalize. A finished path waits in the beam at its own score, free
-    of charge, until better ones push it out or all are done.
+    Paths compare by log p / length^normalize. A finished path waits in the beam at its own score,
+    free of charge, until better ones push it out or all are done.
     """
     items = len(leaf(state))
     state = repeat(state, width)
@@ -107,7 +124,7 @@ def beam(
         if done.all():
             break
     ranks = scores / lengths.clamp(min=1).pow(normalize)
-    order = ranks.sort(1, descending=True, stable=True).indices[:, :n_best]
+    order = ranks.sort(dim=1, descending=True, stable=True).indices[:, :n_best]
     return trail.trace(order, scores.gather(1, order))
 
 
@@ -115,12 +132,14 @@ def _extend(log_probs: Tensor, scores: Tensor, done: Tensor) -> Tensor:
     """Scores (B, K, V) of all ways to go on; a finished path can only wait (PAD, for free)."""
     wait = torch.full_like(log_probs[0], NEVER)
     wait[PAD] = 0
-    going = log_probs.unflatten(0, scores.shape).to(scores.dtype)
+    going = group(log_probs, len(scores)).to(scores.dtype)
     return scores[..., None] + torch.where(done[..., None], wait, going)
 
 
 class _Trail:
-    """Parents and tokens of each step, traced back once at the end instead of reordered at each step."""
+    """Parents and tokens of each step, traced back once at the end instead of reordered at each
+    step.
+    """
 
     def __init__(self) -> None:
         self.parents: list[Tensor] = []
@@ -143,9 +162,7 @@ class _Trail:
             gains.append(self.gains[t].gather(1, slots))
             slots = self.parents[t].gather(1, slots)
             seen = self.weights[t]
-            weights.append(
-                None if seen is None else seen.unflatten(0, (len(slots), -1))[items, slots]
-            )
+            weights.append(None if seen is None else group(seen, len(slots))[items, slots])
         path = torch.stack(tokens[::-1], -1)
         gain = torch.stack(gains[::-1], -1).masked_fill(path == PAD, 0)
         kept = [w for w in weights[::-1] if w is not None]

@@ -39,8 +39,9 @@ CARRIED = "carried."
 
 @dataclass
 class Progress:
-    """Where a run stands, apart from its tensors. Chance needs no place here: it is drawn anew for each
-    step from the seed and the step's number."""
+    """Where a run stands, apart from its tensors. Chance needs no place here: it is drawn anew for
+    each step from the seed and the step's number.
+    """
 
     step: int = 0
     epoch: int = 0
@@ -116,7 +117,9 @@ class Trainer:
         return True
 
     def run(self) -> None:
-        """Train until the epochs, the steps or the patience are spent; leave the best model in the folder."""
+        """Train until the epochs, the steps or the patience are spent; leave the best model in the
+        folder.
+        """
         self.model.train()
         self.begun = time.monotonic() - self.progress.seconds
         self.reporter.start(self.total_steps(), self.progress.step)
@@ -207,8 +210,9 @@ class Trainer:
             rows = [int(row) for batch in group for row in batch.rows][:8]
             what = "loss" if not torch.isfinite(total) else "gradient"
             raise DragomanError(
-                f"the {what} is not a finite number at step {self.progress.step + 1} (training rows {rows} ...): "
-                "lower train.lr or train.clip; the last checkpoint is unharmed"
+                f"the {what} is not a finite number at step {self.progress.step + 1} "
+                f"(training rows {rows} ...): lower train.lr or train.clip; "
+                "the last checkpoint is unharmed"
             )
 
     def _precision(self) -> contextlib.AbstractContextManager[Any]:

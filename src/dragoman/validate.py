@@ -29,7 +29,9 @@ class Evaluation(NamedTuple):
 
 
 def watched(config: Config, fields: Fields) -> str:
-    """The metric that decides when to stop: the one that is named, or what suits the target's units."""
+    """The metric that decides when to stop: the one that is named, or what suits the target's
+    units.
+    """
     metric = config.train.metric
     known = [*METRICS, *LIKELIHOODS]
     if metric == "auto":

@@ -1,5 +1,8 @@
-"""Batches: rows of like length together, in an order that is a pure function of (seed, epoch, position)."""
+"""Batches: rows of like length together, in an order that is a pure function of (seed, epoch,
+position).
+"""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -151,7 +154,7 @@ class Stream:
         self.steps = steps
 
     def __len__(self) -> int:
-        return -(-self.rows.shape[1] // self.steps)
+        return math.ceil(self.rows.shape[1] / self.steps)
 
     def batch(self, position: int) -> Batch:
         piece = self.rows[:, position * self.steps : (position + 1) * self.steps]

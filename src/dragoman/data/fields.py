@@ -101,7 +101,7 @@ def clean(value: str, spec: TextSpec) -> str:
     'àb'
     """
     if spec.normalize != "none":
-        value = unicodedata.normalize(spec.normalize.upper(), value)
+        value = unicodedata.normalize("NFC" if spec.normalize == "nfc" else "NFKC", value)
     return value.lower() if spec.lower else value
 
 
@@ -112,8 +112,8 @@ def default_size(spec: TextSpec) -> int:
 
 
 def settle(spec: TextSpec, values: Iterable[str]) -> TextSpec:
-    """`auto` units replaced by what suits the values: an inventory of few words (phones, tags) is read
-    by word, short strings by character, everything longer by subword.
+    """`auto` units replaced by what suits the values: an inventory of few words (phones, tags) is
+    read by word, short strings by character, everything longer by subword.
 
     >>> settle(TextSpec(), ["mardi 5 novembre", "2024"]).units
     'char'

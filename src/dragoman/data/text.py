@@ -1,4 +1,6 @@
-"""Text units: how a line becomes symbols and symbols a line. Symbol ids begin after the four specials."""
+"""Text units: how a line becomes symbols and symbols a line. Symbol ids begin after the four
+specials.
+"""
 
 import io
 import json
@@ -15,7 +17,7 @@ SUBWORD_SENTENCES = 1_000_000  # as many lines as a subword model is trained on
 
 
 class Units:
-    """One way to cut text. `files` and `load` are how it travels in a model folder: as data only."""
+    """One way to cut text. `files` and `load` are how it travels in a model folder."""
 
     kind: ClassVar[UnitName]
     symbols: Sequence[str]  # what each id stands for, from FIRST on
@@ -47,7 +49,9 @@ class Listed(Units):
 
     @classmethod
     def learn(cls, lines: Iterable[str], size: int, min_count: int) -> "Listed":
-        """The most frequent symbols first; ties in the order of the alphabet, so that it is one list."""
+        """The most frequent symbols first; ties in the order of the alphabet, so that it is one
+        list.
+        """
         counts: Counter[str] = Counter()
         for line in lines:
             counts.update(cls.cut(line))
@@ -146,8 +150,8 @@ class Bytes(Units):
 class Subwords(Units):
     """Sentencepiece's unigram model with byte fallback: any text survives the way there and back.
 
-    Sentencepiece writes a blank as U+2581. Where the text has that sign of its own it is escaped, so
-    that it does not come back as a blank.
+    Sentencepiece writes a blank as U+2581. Where the text has that sign of its own it is escaped,
+    so that it does not come back as a blank.
     """
 
     kind = "subword"

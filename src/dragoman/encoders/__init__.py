@@ -1,4 +1,6 @@
-"""One file per sense, each returning `Encoded`. A new sense is one file, one line here and one in `model.build`."""
+"""One file per sense, each returning `Encoded`. A new sense is one file, one line here and one in
+`model.build`.
+"""
 
 from typing import Annotated
 

@@ -1,4 +1,6 @@
-"""What every encoder is: a module that reads a source into `Encoded` and says how wide the result is."""
+"""What every encoder is: a module that reads a source into `Encoded` and says how wide the result
+is.
+"""
 
 from typing import NamedTuple
 

@@ -1,1 +1,1 @@
-"""Fast equals of slow code: each has a plain reference beside it and a test that holds them equal."""
+"""Fast equals of slow code, each with a plain reference and a test that holds them equal."""

@@ -1,4 +1,4 @@
-"""One recurrent layer over a whole sequence: a plain loop, and torch's own routines where they fit."""
+"""One recurrent layer over a whole sequence: a plain loop, and torch's routines where they fit."""
 
 import warnings
 from typing import Protocol
@@ -16,7 +16,7 @@ class Cell(Protocol):
     inward: nn.Linear
     across: nn.Linear
 
-    def project(self, x: Tensor, offset: int = 0) -> Tensor: ...
+    def project(self, x: Tensor) -> Tensor: ...
     def advance(self, gates: Tensor, state: State) -> State: ...
     def native(self) -> str | None: ...
 
@@ -50,11 +50,11 @@ def reference(
     dropped: Tensor | None = None,
 ) -> tuple[Tensor, State]:
     """The plain loop. A padded step leaves the state as it was and shows zero."""
-    gates, steps = cell.project(xs), range(xs.size(1))
+    gates, steps = cell.project(xs).unbind(1), range(xs.size(1))
     outputs: list[Tensor] = [xs.new_empty(0)] * xs.size(1)
     for t in reversed(steps) if reverse else steps:
         past = state if dropped is None else (state[0] * dropped, *state[1:])
-        new = cell.advance(gates[:, t], past)
+        new = cell.advance(gates[t], past)
         outputs[t] = new[0]
         if mask is not None:
             new = masked_select_state(mask[:, t], new, state)
