@@ -205,6 +205,8 @@ def _check(spec: DecoderSpec, source: Sizes, attention: AttentionSpec | None) ->
             "without an encoder there is no context: set model.decoder.context=initial and "
             "model.decoder.start=zero"
         )
+    if source.summary and spec.context == "initial" and spec.start == "zero":
+        raise UserError("model.decoder.start=zero with context=initial would never see the source")
     ours = ((spec.hidden,) * CELLS[spec.cell].slots,) * spec.layers
     if spec.start == "copy" and source.finals != ours:
         raise UserError(

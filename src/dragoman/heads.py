@@ -52,7 +52,10 @@ class Vocabulary(nn.Module):
     def forward(self, features: Tensor, fixed: Fixed) -> Tensor:
         """Write one: (..., F) -> log-probabilities (..., V)."""
         weight = self.table.weight if self.weight is None else self.weight
-        return nn.functional.linear(features, weight, self.bias).float().log_softmax(-1)
+        scores = nn.functional.linear(features, weight, self.bias)
+        if scores.element_size() < 4:  # a softmax over a large alphabet wants more than 8 bits
+            scores = scores.float()
+        return scores.log_softmax(-1)
 
     def loss(self, features: Tensor, target: Padded, fixed: Fixed, smoothing: float = 0.0) -> Loss:
         """Of features (B, T, F) against targets (B, T). Padding is left out before the product."""

@@ -1,0 +1,92 @@
+"""The command line: verbs that read stdin and write stdout, one line in, one line out.
+
+Rooms are imported inside the verbs: `dragoman --help` must not wait for torch.
+"""
+
+import os
+import sys
+from typing import NoReturn, TextIO
+
+import click
+
+from dragoman import __version__
+from dragoman.cli import apply, learn, look
+from dragoman.errors import DragomanError
+
+
+class Verbs(click.Group):
+    """All verbs, in the order in which people need them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(
+    cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(__version__, prog_name="dragoman")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def cli(debug: bool) -> None:
+    """Give it pairs, get a model: recurrent encoder-decoders with attention.
+
+    \b
+    dragoman train pairs.tsv -o model/      learn from tab-separated pairs
+    dragoman predict model/ < inputs.txt    one line in, one line out
+    dragoman evaluate model/ test.tsv       how good is it?
+    """
+
+
+for verb in (
+    learn.train,
+    apply.predict,
+    apply.score,
+    apply.evaluate,
+    apply.plot,
+    look.recipes,
+    look.info,
+    look.check,
+    look.demo,
+):
+    cli.add_command(verb)
+
+
+def main() -> NoReturn:
+    """Run a verb. The user's mistake is one line and exit code 2; a failure is one line and exit
+    code 1.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        _utf8(stream)
+    debug = "--debug" in sys.argv
+    try:
+        code = cli.main(prog_name="dragoman", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except click.exceptions.Abort:
+        code = 130
+    except KeyboardInterrupt:
+        code = 130
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except Exception as error:
+        if debug:
+            raise
+        code = _complain(error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(error: Exception) -> int:
+    text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, DragomanError):
+        click.echo(f"dragoman: {text}", err=True)
+        return error.exit_code
+    kind = "" if isinstance(error, OSError) else f"{type(error).__name__}: "
+    click.echo(f"dragoman: failed: {kind}{text} (dragoman --debug ... shows where)", err=True)
+    return 1
+
+
+def _utf8(stream: TextIO) -> None:
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(encoding="utf-8", errors="replace")

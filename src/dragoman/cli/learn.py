@@ -1,0 +1,62 @@
+"""The verb that makes models."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dragoman.cli.options import data_tree
+from dragoman.errors import UserError
+
+
+@click.command()
+@click.argument("data", nargs=-1)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the model.")
+@click.option(
+    "--dev", multiple=True, help="Dev file (twice for parallel files); else rows are cut off."
+)
+@click.option("-r", "--recipe", help="Name of a recipe; see `dragoman recipes`.")
+@click.option("-c", "--config", type=click.Path(path_type=Path), help="YAML file with settings.")
+@click.option(
+    "-s",
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="e.g. model.attention.score=dot",
+)
+@click.option("--format", "layout", help="auto, tsv, csv, jsonl, parallel, lines or running.")
+@click.option("--columns", help="Columns to read, by number or name: 1,3 or word,sound.")
+@click.option(
+    "--on-bad-line", type=click.Choice(["error", "skip"]), help="What to do with a bad row."
+)
+@click.option("--resume", is_flag=True, help="Go on with the run in the output folder.")
+@click.option("--overwrite", is_flag=True, help="Start anew in a folder that is not empty.")
+@click.option("--print-config", is_flag=True, help="Show the resulting config and stop.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing.")
+def train(
+    data: tuple[str, ...], output: Path | None, recipe: str | None, config: Path | None, **rest: Any
+) -> None:
+    """Train a model on DATA: a file of pairs, or two parallel files; - is stdin."""
+    from dragoman.config import dump, resolve
+    from dragoman.progress import Reporter
+    from dragoman.train import run
+
+    settings = rest["settings"]
+    resumed = rest["resume"] and not data
+    settled = None if resumed else resolve(recipe, config, settings, data_tree(data, rest))
+    if rest["print_config"] and settled:
+        click.echo(dump(settled), nl=False)
+        return
+    if output is None:
+        raise UserError("name a folder for the model: -o model/")
+    reporter = Reporter(rest["quiet"])
+    run(
+        settled,
+        output,
+        reporter,
+        settings=settings,
+        resume=rest["resume"],
+        overwrite=rest["overwrite"],
+    )
+    reporter.say(f"done: {output}   try: dragoman predict {output}")

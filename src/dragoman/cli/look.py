@@ -1,0 +1,78 @@
+"""The verbs that tell: recipes, models, data, and the demo."""
+
+from pathlib import Path
+
+import click
+
+from dragoman import __version__
+from dragoman.cli.options import data_tree
+
+
+@click.command()
+def recipes() -> None:
+    """List the recipes: name, parameters, paper, and what they are."""
+    import torch
+
+    from dragoman.config import recipe, recipe_names, resolve
+    from dragoman.model import build
+
+    for name in recipe_names():
+        known = recipe(name)
+        with torch.device("meta"):
+            model = build(resolve(name).model, known.source, known.target)
+        millions = sum(p.numel() for p in model.parameters()) / 1e6
+        click.echo(f"{name:<20} {millions:7.1f} M   {known.paper}: {known.line}")
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path), required=False)
+def info(model: Path | None) -> None:
+    """What a model folder holds; without one, what Dragoman runs on."""
+    if model is not None:
+        from dragoman.checkpoint import open_folder
+
+        click.echo(open_folder(model)("README.md").decode("utf-8", "replace"), nl=False)
+        return
+    import platform
+
+    import torch
+
+    click.echo(
+        f"dragoman {__version__}, Python {platform.python_version()}, torch {torch.__version__}"
+    )
+    devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    click.echo(
+        f"devices: cpu ({torch.get_num_threads()} threads)"
+        + "".join(f", {name}" for name in devices)
+    )
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True)
+@click.option("--columns", help="Columns to read, by number or name.")
+@click.option("--format", "layout", help="auto, tsv, csv, jsonl, parallel, lines or running.")
+def check(paths: tuple[str, ...], columns: str | None, layout: str | None) -> None:
+    """Look a model folder or a data file over before trusting or training on it."""
+    from dragoman.check import check_data, check_model
+
+    if len(paths) == 1 and Path(paths[0]).is_dir():
+        lines, sound = check_model(Path(paths[0]))
+    else:
+        rest = {"dev": (), "layout": layout, "columns": columns, "on_bad_line": "skip"}
+        lines, sound = check_data(data_tree(paths, rest)["data"])
+    for line in lines:
+        click.echo(line)
+    if not sound:
+        raise SystemExit(2)
+
+
+@click.command()
+@click.option("-o", "--output", type=click.Path(path_type=Path), default="demo", show_default=True)
+@click.option(
+    "--pairs", type=click.IntRange(100), default=None, help="How many dates to learn from."
+)
+def demo(output: Path, pairs: int | None) -> None:
+    """Learn to read dates in many languages, in about two minutes, and try it."""
+    from dragoman.demo.show import show
+
+    show(output, pairs)
