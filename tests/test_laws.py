@@ -186,4 +186,6 @@ def test_a_source_of_nothing_is_read(spec: ModelSpec) -> None:
     model = make(spec)
     ids = torch.tensor([[0, 0], [5, 2]])
     found = search.greedy(*begin(model, padded(ids)), STEPS)
+    wide = search.greedy(*begin(model, widen(padded(ids), 3)), STEPS)
     assert found.scores.isfinite().all()
+    assert same(found.scores, wide.scores)

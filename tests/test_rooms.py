@@ -21,7 +21,7 @@ FLOORS = [
     ["validate"],
     ["card", "evaluate", "check", "output", "plots", "optimizers", "progress", "demo.dates"],
     ["trainer"],
-    ["train"],
+    ["training"],
     ["demo"],
     ["cli"],
     ["__main__"],

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dragoman.config import recipe, recipe_names
     from dragoman.errors import DragomanError, UserError
     from dragoman.predict import Prediction, Predictor, Scored, load
-    from dragoman.train import train
+    from dragoman.training import train
 
 __version__ = "0.1.0"
 __all__ = [
@@ -35,7 +35,7 @@ _ROOMS = {
     "load": "predict",
     "recipe": "config",
     "recipe_names": "config",
-    "train": "train",
+    "train": "training",
 }
 
 

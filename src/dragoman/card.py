@@ -36,7 +36,7 @@ def card(
         f"- parameters: {sum(tensor.numel() for tensor in weights.values()):,}",
         *(f"- {line}" for line in _columns(corpus)),
         f"- trained on {len(corpus.train):,} {rows} ({files}), seed {config.train.seed}, "
-        f"{int(last['step']):,} steps, {last['seconds']:.0f} seconds",
+        f"{int(last['step']):,} steps",
         f"- the weights are those of step {int(best['step']):,}, "
         f"the best of {len(history)} evaluations on {len(corpus.dev):,} dev {rows} by {metric}",
         "",

@@ -1,6 +1,6 @@
 """A look at a data file or a model folder before one trains on it or trusts it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ from dragoman.checkpoint import load_model, verify
 from dragoman.config import DataSpec, validate
 from dragoman.data.fields import TextSpec, settle
 from dragoman.data.rows import read_table
-from dragoman.data.strings import Strings
 
 
 def check_model(folder: Path) -> tuple[list[str], bool]:
@@ -42,7 +41,7 @@ def check_data(data: Mapping[str, Any]) -> tuple[list[str], bool]:
     return lines, bool(len(table)) and not bad
 
 
-def _describe(column: Strings) -> str:
+def _describe(column: Sequence[str]) -> str:
     lengths = np.fromiter(map(len, column), np.int64, len(column))
     words = np.fromiter((len(text.split()) for text in column), np.int64, len(column))
     units = settle(TextSpec(), column).units

@@ -26,6 +26,7 @@ from dragoman.model import Model, build
 
 FORMAT = 1  # raised when an older Dragoman could not read what this one writes
 MANIFEST, WEIGHTS, CONFIG = "manifest.json", "model.safetensors", "config.yaml"
+BEST, OPTIMIZER, PROGRESS = "best.safetensors", "optimizer.safetensors", "progress.json"
 Reader = Callable[[str], bytes]
 
 
@@ -143,11 +144,6 @@ def load_model(folder: Path, device: str | torch.device = "cpu") -> Loaded:
     return Loaded(config, fields, model.to(device).eval())
 
 
-def load_weights(folder: Path) -> dict[str, Tensor]:
-    """The weights of a model folder by name."""
-    return unpack(open_folder(folder)(WEIGHTS), folder / WEIGHTS)
-
-
 def load_config(read: Reader, folder: Path) -> Config:
     try:
         return validate(yaml.safe_load(read(CONFIG)))
@@ -174,8 +170,10 @@ def load_fields(read: Reader, config: Config) -> Fields:
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters by name; one that is used twice is listed once."""
-    return {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
+    """A copy of the parameters by name; one that is used twice is listed once."""
+    return {
+        name: p.detach().to("cpu", copy=True).contiguous() for name, p in model.named_parameters()
+    }
 
 
 def restore(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
@@ -207,9 +205,12 @@ def unpack(content: bytes, path: Path) -> dict[str, Tensor]:
 
 
 class Snapshot(NamedTuple):
-    """Where a run stands: enough to go on as if it had never stopped."""
+    """Where a run stands: enough, by itself, to go on as if it had never stopped."""
 
+    config: Config
+    fields: Fields
     weights: dict[str, Tensor]
+    best: dict[str, Tensor]  # the weights that evaluations liked most so far
     optimizer: dict[str, Tensor]
     progress: dict[str, Any]
 
@@ -219,15 +220,15 @@ def save_snapshot(folder: Path, snapshot: Snapshot, name: str) -> None:
     place = folder / "checkpoints"
     fresh, final = place / f".{name}.partial", place / name
     shutil.rmtree(fresh, ignore_errors=True)
+    files = {
+        CONFIG: dump(snapshot.config).encode(),
+        WEIGHTS: pack(snapshot.weights),
+        BEST: pack(snapshot.best),
+        OPTIMIZER: pack(snapshot.optimizer),
+        PROGRESS: json.dumps(snapshot.progress).encode(),
+    }
     try:
-        write_folder(
-            fresh,
-            {
-                WEIGHTS: pack(snapshot.weights),
-                "optimizer.safetensors": pack(snapshot.optimizer),
-                "progress.json": json.dumps(snapshot.progress).encode(),
-            },
-        )
+        write_folder(fresh, files | field_files(snapshot.fields))
         shutil.rmtree(final, ignore_errors=True)
         fresh.replace(final)
     except OSError:
@@ -244,16 +245,17 @@ def load_snapshot(folder: Path) -> Snapshot | None:
     place = folder / "checkpoints"
     try:
         name = (place / "last").read_text("utf-8").strip()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     if not _plain(name):
         raise UserError(f"{place / 'last'}: does not name a checkpoint")
     read = open_folder(place / name)
     try:
-        progress = json.loads(read("progress.json"))
+        progress = json.loads(read(PROGRESS))
     except ValueError:
-        raise UserError(f"{place / name / 'progress.json'}: not valid JSON") from None
-    weights, optimizer = (
-        unpack(read(file), place / name / file) for file in (WEIGHTS, "optimizer.safetensors")
+        raise UserError(f"{place / name / PROGRESS}: not valid JSON") from None
+    weights, best, optimizer = (
+        unpack(read(file), place / name / file) for file in (WEIGHTS, BEST, OPTIMIZER)
     )
-    return Snapshot(weights, optimizer, progress)
+    config = load_config(read, place / name)
+    return Snapshot(config, load_fields(read, config), weights, best, optimizer, progress)

@@ -1,5 +1,6 @@
 """The config: one strict tree of specs. A config is data; it names no class and imports nothing."""
 
+import reprlib
 import types
 import typing
 from collections.abc import Sequence
@@ -7,13 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from dragoman.data.fields import TextSpec
 from dragoman.data.rows import BadLines, Format
 from dragoman.errors import UserError, did_you_mean
 from dragoman.model import ModelSpec
-from dragoman.spec import Count, NonNegative, Positive, Rate, Size, Spec
+from dragoman.spec import Count, Length, Natural, NonNegative, Positive, Rate, Seed, Size, Spec
 
 RECIPES = Path(__file__).parent / "recipes"
 Tree = dict[str, Any]
@@ -27,9 +28,7 @@ class DataSpec(Spec):
     format: Format = "auto"
     columns: tuple[int | str, ...] | None = None  # numbers from 1, or names
     on_bad_line: BadLines = "error"
-    dev_rows: Annotated[int, Field(ge=1)] | None = (
-        None  # cut off when `dev` is not given; a tenth, at most 1000
-    )
+    dev_rows: Natural | None = None  # cut off when `dev` is not given; a tenth, at most 1000
     source: TextSpec = TextSpec()
     target: TextSpec = TextSpec()
     shared: bool = False  # one alphabet for both columns
@@ -38,13 +37,11 @@ class DataSpec(Spec):
 class TrainSpec(Spec):
     """How a model is trained."""
 
-    seed: Count = 1
+    seed: Seed = 1
     epochs: Positive | None = 100
-    max_steps: Annotated[int, Field(ge=1)] | None = None
-    batch_tokens: Annotated[int, Field(ge=1)] = 4096  # a batch's size, padding included ...
-    batch_size: Annotated[int, Field(ge=1)] | None = (
-        None  # ... or in rows, or streams of running text
-    )
+    max_steps: Natural | None = None
+    batch_tokens: Natural | None = None  # padding included; by the data when not given ...
+    batch_size: Natural | None = None  # ... or in rows, or streams of running text
     accumulate: Annotated[int, Field(ge=1, le=4096)] = 1  # batches per step
     bptt: Size = 128  # running text: symbols per step
     optimizer: Literal["sgd", "adam", "adamw", "adadelta", "adagrad"] = "adam"
@@ -57,18 +54,14 @@ class TrainSpec(Spec):
     warmup: Count = 0  # steps of linear growth, before any schedule
     halve_after: NonNegative = 5.0  # halve: epochs at full rate
     halve_every: Positive = 0.5  # halve: epochs
-    plateau: Annotated[int, Field(ge=1)] = 2  # plateau: evaluations without progress before halving
+    plateau: Natural = 2  # plateau: evaluations without progress before halving
     label_smoothing: Rate = 0.0
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 on a GPU that has it
     device: str = "auto"
-    evaluate_every: Annotated[int, Field(ge=1)] | None = (
-        None  # steps; about an epoch when not given
-    )
-    checkpoint_every: Annotated[int, Field(ge=1)] | None = (
-        None  # steps; at each evaluation when not given
-    )
+    evaluate_every: Natural | None = None  # steps; about an epoch when not given
+    checkpoint_every: Natural | None = None  # steps; at each evaluation when not given
     metric: str = "auto"  # what early stopping watches
-    patience: Annotated[int, Field(ge=1)] | None = 10  # evaluations without progress before the end
+    patience: Natural | None = 10  # evaluations without progress before the end
     tensorboard: bool = False
 
 
@@ -78,7 +71,7 @@ class SearchSpec(Spec):
     beam: Annotated[int, Field(ge=1, le=1024)] = 5  # 1 is greedy
     n_best: Annotated[int, Field(ge=1, le=1024)] = 1
     normalize: NonNegative = 1.0  # paths compare by log p / length^normalize
-    min_length: Count = 0
+    min_length: Length = 0
     max_length: Annotated[int, Field(ge=1, le=100_000)] | None = None
     ratio: Positive | None = (
         None  # without max_length: at most ratio * source + 10 symbols; learned from the data
@@ -87,7 +80,13 @@ class SearchSpec(Spec):
     temperature: NonNegative = 1.0
     top_k: Count = 0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    seed: Count = 1
+    seed: Seed = 1
+
+    @model_validator(mode="after")
+    def _lengths_agree(self) -> typing.Self:
+        if self.max_length is not None and self.max_length < self.min_length:
+            raise ValueError(f"max_length {self.max_length} < min_length {self.min_length}")
+        return self
 
 
 class Config(Spec):
@@ -187,8 +186,8 @@ def assign(tree: Tree, setting: str) -> Tree:
         raise UserError(f"'{setting}': write a setting as path.to.key=value")
     try:
         value: Any = parse_value(text)
-    except yaml.YAMLError:
-        raise UserError(f"'{setting}': the value is not valid YAML") from None
+    except (yaml.YAMLError, RecursionError):
+        raise UserError(f"'{setting[:80]}': the value is not valid YAML") from None
     for key in reversed(path.split(".")):
         value = {key: value}
     return merge(tree, value)
@@ -271,7 +270,7 @@ def _explain(error: ValidationError) -> str:
         hint = did_you_mean(path[-1], _keys(where))
         return f"unknown key '{path[-1]}' in {'.'.join(where) or 'the config'}{hint}"
     value = problem.get("input")
-    shown = f" (got {str(value)[:40]!r})" if not isinstance(value, dict) else ""
+    shown = f" (got {reprlib.repr(value)})" if not isinstance(value, dict | Spec) else ""
     return f"{'.'.join(path) or 'the config'}: {problem['msg'].lower()}{shown}"
 
 

@@ -1,6 +1,6 @@
 """From a config's files to encoded examples: read, split, learn the alphabets, encode."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import NamedTuple
 
@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from dragoman.checkpoint import Fields
 from dragoman.config import Config, DataSpec
-from dragoman.core import EOS
 from dragoman.data.batches import Budget, Examples, Ints, Ragged, Stream, plan
 from dragoman.data.fields import TextField, TextSpec, settle
 from dragoman.data.rows import Table, read_table
@@ -49,6 +48,8 @@ def load_corpus(
     table = table or read_rows(config, config.data.train, say)
     if not len(table):
         raise UserError(f"{table.name}: no rows to train on")
+    if config.reads_source and len(table.columns) < 2:
+        raise UserError(f"{table.name}: this model takes pairs of source and target, not texts")
     train, dev = _split(config, table, say)
     config, fields = (config, fields) if fields else _learn(config, train, say)
     say(f"data: {len(train):,} rows to train on, {len(dev):,} dev rows")
@@ -58,9 +59,7 @@ def load_corpus(
     if not len(examples):
         raise UserError(f"{table.name}: all rows are longer than data.source/target.max_length")
     held = _encode(fields, dev, say, "dev")
-    if config.reads_source and config.search.ratio is None:
-        config = _with_ratio(config, examples)
-    return Corpus(config, fields, examples, held, list(dev))
+    return Corpus(_settle(config, examples), fields, examples, held, list(dev))
 
 
 def read_rows(config: Config, paths: tuple[str, ...], say: Say) -> Table:
@@ -166,24 +165,32 @@ def _cut(field: TextField, values: Iterable[str], rows: Ragged) -> npt.NDArray[n
 
 def running(fields: Fields, table: Table) -> Running:
     """One flat text: line breaks are symbols; for words and subwords, the end sign."""
-    field = fields.target
-    spelled = field.spec.units in ("char", "bytes")
-
-    def symbols() -> Iterator[list[int]]:
-        for line in table.columns[-1]:
-            yield field.units.encode(line + "\n") if spelled else [*field.units.encode(line), EOS]
-
-    return Running(Ragged.of(symbols()).flat, sum(len(line) + 1 for line in table.columns[-1]))
+    text = table.columns[-1]
+    return Running(
+        Ragged.of(map(fields.target.line, text)).flat, sum(len(line) + 1 for line in text)
+    )
 
 
-def _with_ratio(config: Config, examples: Examples) -> Config:
-    """How much longer than its source an answer may get: half as much again as nearly all of
-    training.
+def _settle(config: Config, examples: Examples) -> Config:
+    """What depends on how long and how many the rows are, where nobody has said it."""
+    train, search = config.train, config.search
+    if train.batch_tokens is None:
+        train = train.model_copy(update={"batch_tokens": batch_tokens(int(examples.lengths.sum()))})
+    if examples.source is not None and search.ratio is None:
+        # an answer may be half as much longer again, beside its source, as nearly all of training
+        ratios = examples.target.lengths / examples.source.lengths
+        ratio = round(float(1.5 * np.quantile(ratios, 0.99)), 2)
+        search = search.model_copy(update={"ratio": ratio})
+    return config.model_copy(update={"train": train, "search": search})
+
+
+def batch_tokens(total: int) -> int:
+    """A batch for so many symbols in all: little data wants many small steps, much data fast ones.
+
+    >>> batch_tokens(7_000), batch_tokens(450_000), batch_tokens(10_000_000)
+    (512, 3000, 4096)
     """
-    assert examples.source is not None
-    ratios = examples.target.lengths / examples.source.lengths
-    ratio = round(float(1.5 * np.quantile(ratios, 0.99)), 2)
-    return config.model_copy(update={"search": config.search.model_copy(update={"ratio": ratio})})
+    return min(max(total // 150, 512), 4096)
 
 
 def steps_of(corpus: Corpus, epoch: int) -> "list[Ints] | Stream":
@@ -192,5 +199,8 @@ def steps_of(corpus: Corpus, epoch: int) -> "list[Ints] | Stream":
     if isinstance(corpus.train, Running):
         return corpus.train.stream(train.batch_size or 64, train.bptt)
     return plan(
-        corpus.train.lengths, Budget(train.batch_tokens, train.batch_size), train.seed, epoch
+        corpus.train.lengths,
+        Budget(train.batch_tokens or 4096, train.batch_size),
+        train.seed,
+        epoch,
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dragoman.config import merge, validate
-from dragoman.corpus import Running, read_rows, running
+from dragoman.corpus import Running, Say, read_rows, running
 from dragoman.data.fields import clean
 from dragoman.metrics import Score, bits_per_character, compute, perplexity
 from dragoman.predict import Predictor
@@ -19,12 +19,13 @@ def evaluate_files(
     search: Mapping[str, Any],
     names: Sequence[str],
     batch_size: int = 32,
+    say: Say = lambda line: None,
 ) -> list[Score]:
     """Scores of a model on files, given as the `data` part of a config."""
     own = predictor.config.model_dump(mode="json")
     own["data"] |= {"train": [], "dev": [], "columns": None}
     config = validate(merge(own, {"data": dict(data)}))
-    table = read_rows(config, config.data.train, say=lambda line: None)
+    table = read_rows(config, config.data.train, say)
     if config.data.format == "running":
         return _of_text(predictor, running(predictor.fields, table))
     if not config.reads_source:

@@ -97,16 +97,21 @@ class Predictor:
     def stream(
         self, inputs: Iterable[str], options: SearchSpec | None = None, batch_size: int = 32
     ) -> Iterator[Prediction]:
-        """Predictions one by one, in order and in bounded memory, however long the input is."""
+        """Predictions one by one, in order and in bounded memory, however long the input is.
+
+        A batch size of 1 answers each input before it asks for the next.
+        """
         rest, first = iter(inputs), 0
-        while chunk := list(islice(rest, batch_size * CHUNK)):
+        ahead = batch_size * CHUNK if batch_size > 1 else 1
+        while chunk := list(islice(rest, ahead)):
             yield from self.predict(chunk, options, batch_size, first)
             first += len(chunk)
 
     def score(self, pairs: Sequence[tuple[str, str]], batch_size: int = 32) -> list[Scored]:
         """How likely each target is, given its source (a language model ignores the source)."""
         reader, writer = self.fields
-        targets = Ragged.of(writer.encode(target) for _, target in pairs)
+        encode = writer.line if self.config.data.format == "running" else writer.encode
+        targets = Ragged.of(encode(target) for _, target in pairs)
         sources = Ragged.of(reader.encode(source) for source, _ in pairs) if reader else None
         examples = Examples(sources, targets)
         order = np.argsort(examples.lengths, kind="stable")
@@ -147,7 +152,8 @@ class Predictor:
     ) -> Hypotheses:
         source = given if self.fields.source else Padded(given.values[:, :0], given.mask[:, :0])
         pair = search.never(self.model.begin(source), [PAD, BOS])
-        pair = search.within(pair, options.min_length, limits)
+        prompts = 0 if self.fields.source else given.mask.sum(1)  # written, too, but not counted
+        pair = search.within(pair, prompts + options.min_length, limits)
         if not self.fields.source:
             pair = search.prefix(pair, given.values)
         steps = int(limits.max()) + 1
@@ -173,11 +179,12 @@ class Predictor:
         """
         lengths = torch.from_numpy(rows.lengths)
         most = self.fields.target.spec.max_length
-        if not self.fields.source:  # a prompt is written too, and does not count
-            return lengths + (options.max_length or most)
+        if not self.fields.source:  # a prompt comes on top
+            return lengths + (options.max_length or max(most, options.min_length))
         if options.max_length:
             return torch.full_like(lengths, options.max_length)
-        return (lengths * (options.ratio or 2.0)).ceil().long().clamp(max=most - 10) + 10
+        limits = (lengths * (options.ratio or 2.0)).ceil().long().clamp(max=most - 10) + 10
+        return limits.clamp(min=options.min_length)
 
     def _present(self, ids: list[list[int]], found: Hypotheses) -> list[Prediction]:
         tokens, scores = found.tokens.cpu().tolist(), found.scores.cpu().tolist()

@@ -235,22 +235,23 @@ def never(pair: Pair, banned: Sequence[int]) -> Pair:
     return ruled, state
 
 
-def within(pair: Pair, least: int, most: Tensor) -> Pair:
+def within(pair: Pair, least: int | Tensor, most: Tensor) -> Pair:
     """No end before `least` symbols; after `most[b]` symbols of item b nothing but the end."""
     step, state = pair
     most = most.to(leaf(state).device)
+    least = torch.as_tensor(least, device=most.device).expand_as(most)
 
     def ruled(tokens: Tensor, both: State) -> Step:
-        inner, written, limit = both
+        inner, written, floor, limit = both
         out = step(tokens, inner)
         log_probs = out.log_probs
         end = torch.zeros_like(log_probs, dtype=torch.bool)
         end[:, EOS] = True
-        log_probs = log_probs.masked_fill(end & (written < least)[:, None], NEVER)
+        log_probs = log_probs.masked_fill(end & (written < floor)[:, None], NEVER)
         log_probs = log_probs.masked_fill(~end & (written >= limit)[:, None], NEVER)
-        return Step(log_probs, (out.state, written + 1, limit), out.weights)
+        return Step(log_probs, (out.state, written + 1, floor, limit), out.weights)
 
-    return ruled, (state, torch.zeros_like(most), most)
+    return ruled, (state, torch.zeros_like(most), least, most)
 
 
 def prefix(pair: Pair, begun: Tensor) -> Pair:

@@ -10,6 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Size = Annotated[int, Field(ge=1, le=65_536)]
 Count = Annotated[int, Field(ge=0)]
+Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
+Natural = Annotated[int, Field(ge=1)]
+Length = Annotated[int, Field(ge=0, le=100_000)]  # symbols of an answer
 Layers = Annotated[int, Field(ge=1, le=64)]
 Rate = Annotated[float, Field(ge=0, lt=1)]  # a probability of dropping or smoothing
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -16,8 +16,6 @@ from dragoman.card import card
 from dragoman.checkpoint import (
     Fields,
     Snapshot,
-    load_snapshot,
-    load_weights,
     restore,
     save_model,
     save_snapshot,
@@ -31,7 +29,7 @@ from dragoman.errors import DragomanError, UserError
 from dragoman.model import Carried, Model, build
 from dragoman.optimizers import make_optimizer, optimizer_tensors, rate, restore_optimizer
 from dragoman.progress import Reporter
-from dragoman.validate import better, evaluate, watched
+from dragoman.validate import EXPLODED, better, evaluate, watched
 
 METRICS_FILE = "metrics.jsonl"
 CARRIED = "carried."
@@ -90,16 +88,12 @@ class Trainer:
         self.batches = steps_of(corpus, 0)
         self.carried: Carried | None = None
         self.begun = time.monotonic()
-        self.heard = torch.zeros(
-            (), dtype=torch.float64, device=self.device
-        )  # nll since it was last read
+        self.heard = torch.zeros((), dtype=torch.float64, device=self.device)  # nll, not yet read
         self.best = weights_of(self.model)
+        self.saved: int | None = None  # the step of the last checkpoint
 
-    def resume(self) -> bool:
-        """Go on from the folder's last checkpoint, if there is one."""
-        snapshot = load_snapshot(self.folder)
-        if snapshot is None:
-            return False
+    def resume(self, snapshot: Snapshot) -> None:
+        """Go on from a checkpoint."""
         carried = {
             k: snapshot.weights.pop(k) for k in sorted(snapshot.weights) if k.startswith(CARRIED)
         }
@@ -112,9 +106,7 @@ class Trainer:
             source = nothing(len(tensors[-1])).to(self.device)
             _, like = self.model.begin(source)
             self.carried = Carried(rebuild(like, tensors[:-1]), tensors[-1])
-        if self.progress.best is not None:
-            self.best = load_weights(self.folder)
-        return True
+        self.best, self.saved = snapshot.best, self.progress.step
 
     def run(self) -> None:
         """Train until the epochs, the steps or the patience are spent; leave the best model in the
@@ -123,18 +115,18 @@ class Trainer:
         self.model.train()
         self.begun = time.monotonic() - self.progress.seconds
         self.reporter.start(self.total_steps(), self.progress.step)
+        self._checkpoint()  # from now on, whatever happens, there is something to resume
         while not self._finished():
             outcome = self._step()
             self.reporter.step(self.progress.step, outcome.nll, outcome.tokens)
             if self.progress.step % self.interval() == 0:
                 self._evaluate()
-            every = self.spec.checkpoint_every or self.interval()
-            if self.progress.step % every == 0:
+            if self.progress.step % (self.spec.checkpoint_every or self.interval()) == 0:
                 self._checkpoint()
         last = self.progress.history[-1]["step"] if self.progress.history else 0
         if last != self.progress.step:
+            self._checkpoint()  # first: a longer run would not evaluate here
             self._evaluate()
-            self._checkpoint()
         self.reporter.close()
 
     def total_steps(self) -> int:
@@ -168,7 +160,7 @@ class Trainer:
         for batch in group:
             total = total + self._backward(batch, tokens)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), spec.clip or math.inf)
-        self._guard(total, norm, group)
+        self._guard(float(total) / max(tokens, 1), norm, group)
         progress.step += 1
         epoch = progress.epoch + progress.position / max(len(self.batches), 1)
         lr = rate(spec, progress.step, epoch, self.total_steps(), progress.halvings)
@@ -204,16 +196,16 @@ class Trainer:
             return self.corpus.train.batch(self.batches[position])
         return self.batches.batch(position)
 
-    def _guard(self, total: Tensor, norm: Tensor, group: list[Batch]) -> None:
+    def _guard(self, mean: float, norm: Tensor, group: list[Batch]) -> None:
         """Stop before a poisoned step."""
-        if not (torch.isfinite(total) and torch.isfinite(norm)):
-            rows = [int(row) for batch in group for row in batch.rows][:8]
-            what = "loss" if not torch.isfinite(total) else "gradient"
-            raise DragomanError(
-                f"the {what} is not a finite number at step {self.progress.step + 1} "
-                f"(training rows {rows} ...): lower train.lr or train.clip; "
-                "the last checkpoint is unharmed"
-            )
+        if mean < EXPLODED and torch.isfinite(norm):
+            return
+        rows = [int(row) for batch in group for row in batch.rows][:8]
+        what = "the gradient is not finite" if mean < EXPLODED else f"the loss is {mean:.3g}"
+        raise DragomanError(
+            f"{what} at step {self.progress.step + 1} (training rows {rows} ...): "
+            "lower train.lr or train.clip; the last checkpoint is unharmed"
+        )
 
     def _precision(self) -> contextlib.AbstractContextManager[Any]:
         wanted = self.spec.precision
@@ -232,7 +224,6 @@ class Trainer:
         figures = {
             "step": progress.step,
             "epoch": round(progress.epoch + progress.position / max(len(self.batches), 1), 3),
-            "seconds": round(progress.seconds, 2),
             "lr": self.optimizer.param_groups[0]["lr"],
             "train_loss": progress.nll / max(progress.tokens, 1),
             **{f"dev_{name}": value for name, value in found.figures.items()},
@@ -249,17 +240,32 @@ class Trainer:
         """The model folder always holds the best model so far, with all metrics."""
         lines = "".join(json.dumps(figures) + "\n" for figures in self.progress.history)
         about = card(self.corpus, self.best, self.progress.history, self.metric)
-        extra = {METRICS_FILE: lines.encode(), "README.md": about.encode()}
+        extra = {METRICS_FILE: lines.encode(), "README.md": about.encode("utf-8", "replace")}
         save_model(self.folder, self.config, self.corpus.fields, self.best, extra)
 
     def _checkpoint(self) -> None:
+        if self.saved == self.progress.step:
+            return
         self._listen()
         weights = weights_of(self.model)
+        if not all(bool(tensor.isfinite().all()) for tensor in weights.values()):
+            raise DragomanError(
+                f"the weights are not finite numbers after step {self.progress.step}: "
+                "lower train.lr; the last checkpoint is unharmed"
+            )
         if self.carried:
             tensors = [*leaves(self.carried.state), self.carried.last]
             weights |= {f"{CARRIED}{i:03d}": t.cpu().contiguous() for i, t in enumerate(tensors)}
-        snapshot = Snapshot(weights, optimizer_tensors(self.optimizer), asdict(self.progress))
+        snapshot = Snapshot(
+            self.config,
+            self.corpus.fields,
+            weights,
+            self.best,
+            optimizer_tensors(self.optimizer),
+            asdict(self.progress),
+        )
         save_snapshot(self.folder, snapshot, f"step-{self.progress.step:09d}")
+        self.saved = self.progress.step
 
     def _listen(self) -> None:
         """Bring the clock and the summed loss, which lives on the device, up to date."""
@@ -284,6 +290,8 @@ def pick_device(name: str) -> torch.device:
         raise UserError(
             f"train.device={name} cannot be used: {str(error).splitlines()[0]}"
         ) from None
+    if device.type == "cuda":  # fp32 shall mean fp32: cuDNN would round to 10 bits on its own
+        torch.backends.cudnn.allow_tf32 = False
     return device
 
 

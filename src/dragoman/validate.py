@@ -11,13 +11,14 @@ from dragoman.config import Config
 from dragoman.corpus import Corpus, Running
 from dragoman.data.batches import Batch, Budget, Examples, cut
 from dragoman.data.fields import clean
-from dragoman.errors import UserError, did_you_mean
+from dragoman.errors import DragomanError, UserError, did_you_mean
 from dragoman.metrics import METRICS, compute
 from dragoman.model import Model
 from dragoman.predict import Prediction, Predictor
 
 ROWS = 1000  # as many dev rows are decoded at each evaluation
 LOWER = {"cer", "wer", "per", "perplexity", "loss", "bits"}  # where less is better
+EXPLODED = 700.0  # -log p of a symbol: beyond it a perplexity is no number
 LIKELIHOODS = ["loss", "perplexity", "bits"]  # what needs no decoding
 
 
@@ -47,8 +48,13 @@ def watched(config: Config, fields: Fields) -> str:
 
 def usual(fields: Fields) -> list[str]:
     """What people look at for such a target; the last tells most about progress."""
-    spelled = {"char": ["exact", "cer"], "bytes": ["exact", "cer"], "word": ["exact", "wer"]}
-    return spelled.get(fields.target.spec.units, ["chrf", "bleu"])
+    units = fields.target.spec.units
+    if units == "subword":
+        return ["chrf", "bleu"]
+    if units != "word":
+        return ["exact", "cer"]
+    spelled = fields.source is not None and fields.source.spec.units in ("char", "bytes")
+    return ["exact", "per" if spelled else "wer"]  # letters to words are letters to phones
 
 
 def better(metric: str, value: float, best: float | None) -> bool:
@@ -67,6 +73,11 @@ def evaluate(corpus: Corpus, model: Model, metric: str) -> Evaluation:
     model.eval()
     names = sorted({metric, *usual(corpus.fields)} - set(LIKELIHOODS))
     figures = likelihood(corpus.dev, model, corpus.config)
+    if not figures["loss"] < EXPLODED:
+        raise DragomanError(
+            f"the loss of the dev rows is {figures['loss']:.3g}: lower train.lr; "
+            "the last checkpoint is unharmed"
+        )
     sample = None
     if corpus.config.reads_source and isinstance(corpus.dev, Examples):
         rows = corpus.samples[:ROWS]
@@ -95,7 +106,7 @@ def likelihood(dev: Examples | Running, model: Model, config: Config) -> dict[st
             carried = after if isinstance(dev, Running) else None
             total, tokens = total + float(loss.nll), tokens + int(loss.tokens)
     mean = total / max(tokens, 1)
-    figures = {"loss": mean, "perplexity": math.exp(min(mean, 700.0))}
+    figures = {"loss": mean, "perplexity": math.exp(min(mean, EXPLODED))}
     if isinstance(dev, Running):
         figures["bits"] = total / math.log(2) / max(dev.characters, 1)
     return figures

@@ -5,7 +5,7 @@ Rooms are imported inside the verbs: `dragoman --help` must not wait for torch.
 
 import os
 import sys
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 import click
 
@@ -19,6 +19,12 @@ class Verbs(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # click would call it a failure
+            return _hush()
 
 
 @click.group(
@@ -61,8 +67,7 @@ def main() -> NoReturn:
         code = cli.main(prog_name="dragoman", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        code = _hush()
     except click.exceptions.Abort:
         code = 130
     except KeyboardInterrupt:
@@ -85,6 +90,12 @@ def _complain(error: Exception) -> int:
     kind = "" if isinstance(error, OSError) else f"{type(error).__name__}: "
     click.echo(f"dragoman: failed: {kind}{text} (dragoman --debug ... shows where)", err=True)
     return 1
+
+
+def _hush() -> int:
+    """Whoever read our output has seen enough: `dragoman predict ... | head -1`."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 def _utf8(stream: TextIO) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,8 @@ def predict(
     options, write = predictor.options(**search), FORMATS[layout]
     lines = _lines(inputs, column)
     if inputs == "-" and sys.stdin.isatty():
-        batch_size = 1
-        answers: Iterator[Any] = (predictor.predict([line], options)[0] for line in lines)
-    else:
-        answers = predictor.stream(lines, options, batch_size)
-    for place, prediction in enumerate(answers):
+        batch_size = 1  # somebody is typing: answer each line at once
+    for place, prediction in enumerate(predictor.stream(lines, options, batch_size)):
         click.echo(write(prediction, place))
 
 
@@ -111,7 +109,8 @@ def evaluate(
     predictor = load(model, device)
     table = data_tree(data, rest | {"dev": (), "layout": None})["data"]
     search = {key: rest[key] for key in ("beam", "max_length", "min_length", "normalize")}
-    scores = evaluate_files(predictor, table, search, list(metrics), batch_size)
+    tell = partial(click.echo, err=True)
+    scores = evaluate_files(predictor, table, search, list(metrics), batch_size, tell)
     if as_json:
         click.echo(json.dumps({score.name: round(score.value, 4) for score in scores}))
         return
@@ -137,7 +136,8 @@ def plot(model: Path, text: str, output: Path, style: str, beam: int | None) -> 
     predictor = load(model)
     (prediction,) = predictor.predict([text], predictor.options(beam=beam))
     if prediction.alignment is None:
-        raise UserError(f"{model}: this model has no attention, there is nothing to draw")
+        why = "this model has no attention" if text.strip() else "the text is blank"
+        raise UserError(f"{model}: there is nothing to draw: {why}")
     plots.alignment(prediction.alignment, prediction.source, prediction.tokens, output, style=style)  # type: ignore[arg-type]
     click.echo(f"{prediction.text}", err=False)
     click.echo(f"drawn: {output}", err=True)

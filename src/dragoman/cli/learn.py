@@ -38,24 +38,30 @@ def train(
     data: tuple[str, ...], output: Path | None, recipe: str | None, config: Path | None, **rest: Any
 ) -> None:
     """Train a model on DATA: a file of pairs, or two parallel files; - is stdin."""
-    from dragoman.config import dump, resolve
-    from dragoman.progress import Reporter
-    from dragoman.train import run
+    from functools import reduce
 
-    settings = rest["settings"]
+    from dragoman.config import assign, dump, resolve
+    from dragoman.progress import Reporter
+    from dragoman.training import begun, run
+
+    settings, tree = rest["settings"], data_tree(data, rest)
+    changes = reduce(assign, settings, tree)
     resumed = rest["resume"] and not data
-    settled = None if resumed else resolve(recipe, config, settings, data_tree(data, rest))
+    settled = None if resumed else resolve(recipe, config, settings, tree)
     if rest["print_config"] and settled:
         click.echo(dump(settled), nl=False)
         return
     if output is None:
         raise UserError("name a folder for the model: -o model/")
+    if rest["print_config"] and (past := begun(output, changes)):
+        click.echo(dump(past.config), nl=False)
+        return
     reporter = Reporter(rest["quiet"])
     run(
         settled,
         output,
         reporter,
-        settings=settings,
+        changes=changes,
         resume=rest["resume"],
         overwrite=rest["overwrite"],
     )

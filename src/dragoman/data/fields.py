@@ -64,6 +64,14 @@ class TextField:
         """Symbols of the beginning of a text: as `encode`, without an end."""
         return self.encode(value)[:-1]
 
+    def line(self, value: str) -> list[int]:
+        """Symbols of a line of running text. It ends in a line break, a symbol like any other;
+        words and subwords have none, there the end sign serves.
+        """
+        if self.spec.units in ("char", "bytes"):
+            return self.units.encode(clean(value, self.spec) + "\n")
+        return [*self.units.encode(clean(value, self.spec)), EOS]
+
     def longer(self, value: str) -> bool:
         """Whether a value is cut when it is encoded."""
         return len(self.units.encode(clean(value, self.spec))) > self.spec.max_length

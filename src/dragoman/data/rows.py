@@ -102,6 +102,8 @@ def table_of(rows: Sequence[Sequence[str]] | Sequence[str]) -> Table:
             )
         if not all(value.strip() for value in row):
             raise UserError(f"row {number}: empty text")
+        if not all(map(_is_unicode, row)):
+            raise UserError(f"row {number}: not valid Unicode (half a surrogate pair)")
     columns = tuple(Strings(column) for column in zip(*tuples, strict=True))
     return Table(columns, np.arange(1, len(tuples) + 1), "the given rows")
 
@@ -175,6 +177,14 @@ def _sift(
             skip = "or leave such lines out with --on-bad-line skip"
             raise UserError(f"{name}:{line}: {problem}; {remedy}, {skip}")
         tally[problem] = tally.get(problem, 0) + 1
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _names(paths: Paths) -> list[str]:

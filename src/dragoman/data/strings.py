@@ -88,6 +88,32 @@ class Strings(Sequence[str]):
         return f"<Strings: {len(self)} texts, {self.nbytes} bytes>"
 
 
+class View(Sequence[str]):
+    """Some texts of a `Strings` without a copy of them.
+
+    >>> list(View(Strings(["a", "b", "c"]), [2, 0]))
+    ['c', 'a']
+    """
+
+    def __init__(self, strings: Sequence[str], rows: Indices) -> None:
+        self._strings, self._rows = strings, np.asarray(rows, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> View: ...
+    def __getitem__(self, index: int | slice) -> str | View:
+        if isinstance(index, slice):
+            return View(self._strings, self._rows[index])
+        return self._strings[int(self._rows[index])]
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._strings[row] for row in self._rows.tolist())
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
     """The rows of a file, column by column, each with the number of the line it came from.
@@ -99,21 +125,21 @@ class Table:
     ([('b', 'B')], array([3]))
     """
 
-    columns: tuple[Strings, ...]  # one per column that was asked for
+    columns: tuple[Sequence[str], ...]  # one per column that was asked for
     lines: NDArray[np.int64]  # 1-based, in the file the row came from
     name: str  # what to call the origin: "pairs.tsv", "<stdin>", "train.de + train.en"
     problems: dict[str, int] = field(default_factory=dict)  # reason -> rows left out for it
 
     def select(self, indices: Indices) -> Table:
-        """The rows at these positions, in this order."""
+        """The rows at these positions, in this order; their texts are not copied."""
         where = np.asarray(indices, np.int64)
-        columns = tuple(column.select(where) for column in self.columns)
+        columns = tuple(View(column, where) for column in self.columns)
         return Table(columns, self.lines[where], self.name, self.problems)
 
     @property
     def nbytes(self) -> int:
         """The size of everything that grows with the number of rows."""
-        return self.lines.nbytes + sum(column.nbytes for column in self.columns)
+        return self.lines.nbytes + sum(c.nbytes for c in self.columns if isinstance(c, Strings))
 
     def __len__(self) -> int:
         return len(self.lines)

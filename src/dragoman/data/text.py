@@ -63,7 +63,7 @@ class Listed(Units):
     def load(cls, read: Callable[[str], bytes]) -> "Listed":
         try:
             symbols = json.loads(read("vocabulary.json"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"the vocabulary is not valid JSON: {error}") from None
         if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
             raise UserError("the vocabulary is not a list of strings")
@@ -212,7 +212,8 @@ class Subwords(Units):
         return text
 
     def encode(self, text: str) -> list[int]:
-        return self._model.encode(self._escape(text))  # type: ignore[no-any-return]
+        sound = self._escape(text).encode("utf-8", "replace").decode()  # no half surrogate pairs
+        return self._model.encode(sound)  # type: ignore[no-any-return]
 
     def decode(self, ids: Iterable[int]) -> str:
         text: str = self._model.decode([int(i) for i in ids])

@@ -12,7 +12,7 @@ from dragoman.demo import dates
 from dragoman.metrics import exact
 from dragoman.predict import Predictor, load
 from dragoman.progress import Reporter
-from dragoman.train import run
+from dragoman.training import run
 
 HELD_OUT = 1000
 TREE = {

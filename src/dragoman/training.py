@@ -1,0 +1,175 @@
+"""From files, or pairs in memory, to a model folder."""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dragoman.checkpoint import MANIFEST, Snapshot, load_snapshot
+from dragoman.config import Config, Tree, merge, resolve, validate
+from dragoman.corpus import load_corpus
+from dragoman.data.rows import Table, table_of
+from dragoman.errors import UserError
+from dragoman.predict import Predictor, load
+from dragoman.progress import Reporter
+from dragoman.trainer import Trainer
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such lock: there people must take care themselves
+    fcntl = None  # type: ignore[assignment]
+
+Pairs = Sequence[tuple[str, str]] | Sequence[str]
+
+
+def train(
+    data: str | Path | Sequence[str | Path] | Pairs | None,
+    output: str | Path,
+    *,
+    recipe: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    quiet: bool = False,
+) -> Predictor:
+    """Train a model and leave it in the folder `output`.
+
+    `data` is a file, several (parallel) files, or pairs in memory; `config` changes the recipe.
+
+    >>> import tempfile
+    >>> pairs = [("one", "eins"), ("two", "zwei")] * 10
+    >>> model = train(pairs, tempfile.mkdtemp(), config={"train": {"max_steps": 2}}, quiet=True)
+    >>> isinstance(model("one").text, str)
+    True
+    """
+    tree = dict(config or {})
+    table = None
+    if data is not None and _in_memory(data):
+        table = table_of(data)  # type: ignore[arg-type]
+    elif data is not None:
+        names = [data] if isinstance(data, str | Path) else list(data)
+        tree["data"] = dict(tree.get("data", {})) | {"train": [str(name) for name in names]}
+    settled = None if resume and data is None else resolve(recipe, tree=tree)
+    return run(
+        settled,
+        Path(output),
+        Reporter(quiet),
+        table=table,
+        changes=tree,
+        resume=resume,
+        overwrite=overwrite,
+    )
+
+
+def run(
+    config: Config | None,
+    folder: Path,
+    reporter: Reporter,
+    *,
+    table: Table | None = None,
+    changes: Tree | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> Predictor:
+    """A training run. Resumed, it takes its config from the folder, with `changes` on top."""
+    if resume and overwrite:
+        raise UserError("--resume and --overwrite contradict each other: choose one")
+    if config is None and not folder.is_dir():
+        raise UserError(f"{folder}: nothing to resume there: name the training data")
+    claim(folder, occupied=resume or overwrite)
+    with alone(folder):
+        snapshot = begun(folder, changes or {}) if resume else None
+        config = snapshot.config if snapshot else config
+        if config is None:
+            raise UserError(f"{folder}: nothing to resume there: name the training data")
+        _train(config, folder, reporter, table, snapshot)
+    return load(folder)
+
+
+def _train(
+    config: Config, folder: Path, reporter: Reporter, table: Table | None, past: Snapshot | None
+) -> None:
+    corpus = load_corpus(config, past.fields if past else None, reporter.say, table)
+    trainer = Trainer(corpus, folder, reporter)
+    size = sum(p.numel() for p in trainer.model.parameters())
+    reporter.say(f"model: {corpus.config.recipe}, {size:,} parameters, on {trainer.device}")
+    if past:
+        trainer.resume(past)
+        reporter.say(f"resumed at step {trainer.progress.step}")
+    else:
+        _clear(folder)  # only now: what was there is lost to nothing but a run that can begin
+    if corpus.config.train.tensorboard:
+        trainer.reporter = Reporter(reporter.quiet, reporter.stream, folder / "tensorboard")
+    try:
+        trainer.run()
+    finally:
+        trainer.reporter.close()
+
+
+def claim(folder: Path, *, occupied: bool) -> None:
+    """Make sure the folder can be written, before any work is done; `occupied` lets it hold
+    something.
+    """
+    try:
+        if folder.exists() and any(folder.iterdir()) and not occupied:
+            raise UserError(
+                f"{folder}: not empty: continue with --resume, or start anew with --overwrite"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".probe"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written: {error.strerror}") from None
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold the folder: two runs in one would spoil each other. The system lets go of it when the
+    process ends, however it ends.
+    """
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise UserError(f"{folder}: another training is at work there; wait or stop it") from None
+    finally:
+        os.close(handle)
+
+
+def _clear(folder: Path) -> None:
+    """Remove what an earlier run left, and nothing else."""
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    shutil.rmtree(folder / "tensorboard", ignore_errors=True)
+    (folder / MANIFEST).unlink(missing_ok=True)
+
+
+def begun(folder: Path, changes: Tree) -> Snapshot | None:
+    """The last checkpoint of a run, with changes to its config."""
+    snapshot = load_snapshot(folder)
+    if snapshot is None:
+        if (folder / MANIFEST).exists():
+            raise UserError(f"{folder}: has no checkpoint to go on from; start with --overwrite")
+        return None
+    config = snapshot.config
+    changed = validate(merge(config.model_dump(mode="json"), changes))
+    before, after = config.data, changed.data
+    fixed = changed.model == config.model and before.shared == after.shared
+    if not fixed or (before.source, before.target) != (after.source, after.target):
+        raise UserError("--resume: the model of a run cannot change; train a new one")
+    return snapshot._replace(config=changed)
+
+
+def _in_memory(data: Any) -> bool:
+    return (
+        not isinstance(data, str | Path) and bool(len(data)) and not isinstance(data[0], str | Path)
+    )
+
+
+__all__ = ["run", "train"]

@@ -1,0 +1,115 @@
+"""Every recipe is a model that learns: it memorises 20 pairs."""
+
+import string
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from dragoman.config import Config, dump, recipe, recipe_names, resolve, validate
+from dragoman.metrics import exact
+from dragoman.model import build
+from dragoman.progress import Reporter
+from dragoman.training import run
+
+SYLLABLES = ["ba", "ko", "ti", "lu", "me", "sha", "dro", "pi"]
+TRAIN = {
+    "batch_size": 20,
+    "optimizer": "adam",
+    "eps": None,
+    "clip": 1.0,
+    "schedule": "constant",
+    "label_smoothing": 0.0,
+    "epochs": None,
+    "patience": None,
+}
+
+
+def pairs() -> list[tuple[str, str]]:
+    """Twenty names, each followed by syllables, with unrelated answers of unequal length."""
+    chance = np.random.default_rng(3)
+
+    def words() -> str:
+        return " ".join(chance.choice(SYLLABLES, chance.integers(1, 6)))
+
+    return [(f"{string.ascii_lowercase[i]} {words()}", f"{i} {words()}") for i in range(20)]
+
+
+def written(tmp_path: Path, rows: list[tuple[str, ...]]) -> str:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join("\t".join(row) + "\n" for row in rows), "utf-8")
+    return str(path)
+
+
+def tree(name: str, path: str, steps: int) -> dict[str, Any]:
+    """The recipe without dropout, trained by rows on a file that is also its dev file."""
+    reads = recipe(name).source > 0
+    parts = ["encoder", "decoder"] if reads else ["decoder"]
+    return {
+        "data": {"train": [path], "dev": [path], "format": "tsv" if reads else "lines"},
+        "model": {part: {"dropout": 0.0} for part in parts},
+        "train": TRAIN | {"max_steps": steps, "evaluate_every": steps},
+    }
+
+
+def shrunk(config: Config, size: int) -> Config:
+    """The same parts, all of one small size."""
+    result = config.model_dump(mode="json")
+    model = result["model"]
+    for part in ("encoder", "decoder", "head", "attention"):
+        for key in ("embedding", "hidden", "size", "readout_size"):
+            if model[part] and model[part].get(key):
+                model[part][key] = size
+    model["init"] = None
+    return validate(result)
+
+
+def memorises(name: str, tmp_path: Path, size: int | None, steps: int, lr: float) -> None:
+    rows = pairs()
+    reads = recipe(name).source > 0
+    path = written(tmp_path, rows if reads else [(target,) for _, target in rows])
+    config = resolve(name, settings=[f"train.lr={lr}"], tree=tree(name, path, steps))
+    config = shrunk(config, size) if size else config
+    model = run(config, tmp_path / "model", Reporter(quiet=True))
+    if reads:
+        answers = model.predict([source for source, _ in rows])
+    else:  # a language model goes on from the first word
+        prompts = [target.split()[0] + " " for _, target in rows]
+        answers = model.predict(prompts, model.options(sample=False, beam=1))
+    assert exact([a.text for a in answers], [target for _, target in rows]).value == 100
+    scored = model.score(rows)
+    if reads:
+        assert sum(s.score for s in scored) / sum(len(s.log_probs) for s in scored) > -0.05
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_it_memorises_twenty_pairs(name: str, tmp_path: Path) -> None:
+    memorises(name, tmp_path, size=48, steps=240, lr=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", recipe_names())
+def test_it_memorises_at_its_own_size(name: str, tmp_path: Path) -> None:
+    memorises(name, tmp_path, size=None, steps=200, lr=0.001)
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_its_config_reads_back_as_itself(name: str) -> None:
+    config = resolve(name)
+    assert config.recipe == name
+    assert validate(yaml.safe_load(dump(config))) == config
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    [("sutskever2014", 384), ("bahdanau2015", 80), ("cho2014", 23), ("luong2015", 221)],
+)
+def test_the_papers_sizes(name: str, millions: int) -> None:
+    """Sutskever et al. report 384 M parameters; the others follow from their papers' sizes."""
+    known = recipe(name)
+    with torch.device("meta"):
+        model = build(resolve(name).model, known.source, known.target)
+    assert sum(p.numel() for p in model.parameters()) // 1_000_000 == millions
