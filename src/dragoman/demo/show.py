@@ -86,7 +86,8 @@ def converse(model: Predictor, folder: Path) -> None:
             break
         (answer,) = model.predict([line.strip()])
         tell(f"    {line.strip()} → {answer.text}")
-    tell(f"\nThe model stays in {folder}/:   echo '5 November 2024' | dragoman predict {folder}")
+    command = sys.argv[0] if Path(sys.argv[0]).name == "dragoman" else "dragoman"
+    tell(f"\nThe model stays in {folder}/:   echo '5 November 2024' | {command} predict {folder}")
 
 
 def tell(line: str) -> None:
