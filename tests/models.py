@@ -5,10 +5,10 @@ from itertools import product
 import torch
 
 from dragoman.attention import AttentionSpec
-from dragoman.core import Padded
-from dragoman.decoders import DecoderSpec
-from dragoman.encoders import NothingSpec, TextSpec
-from dragoman.heads import VocabularySpec
+from dragoman.core import Padded, Source
+from dragoman.decoders import AlignedSpec, RecurrentSpec, StillSpec
+from dragoman.encoders import MatchSpec, NothingSpec, SeveralSpec, TextSpec
+from dragoman.heads import CopySpec, VocabularySpec
 from dragoman.model import Model, ModelSpec, build
 
 SOURCE, TARGET = 9, 7  # sizes of the alphabets
@@ -32,7 +32,7 @@ def spec(cell: str, reset: str, way: str, start: str, readout: str, turn: int = 
             score=score, when="before" if when == "before" else "after", feed=when == "feed", size=5
         )
     layers, two_ways = 1 + turn % 2, turn % 3 != 1
-    sums = ["final", "mean", "backward" if attention else "final"]
+    sums = ["mean", "final", "backward" if attention else "final"]
     hidden = 6
     encoder = TextSpec(
         cell=cell,
@@ -44,7 +44,7 @@ def spec(cell: str, reset: str, way: str, start: str, readout: str, turn: int = 
         residual=turn % 2 == 1,
         summary=sums[turn % 3] if two_ways else "final",
     )
-    decoder = DecoderSpec(
+    decoder = RecurrentSpec(
         cell=cell,
         reset=reset,
         hidden=hidden,
@@ -67,7 +67,7 @@ def blind(way: str, start: str) -> bool:
 
 
 def language_model(cell: str, reset: str, readout: str) -> ModelSpec:
-    decoder = DecoderSpec(
+    decoder = RecurrentSpec(
         cell=cell, reset=reset, hidden=6, layers=2, context="initial", start="zero", readout=readout
     )
     return ModelSpec(encoder=NothingSpec(), decoder=decoder, head=VocabularySpec(embedding=5))
@@ -85,7 +85,49 @@ def _few() -> dict[str, ModelSpec]:
         )
     for cell, reset in CELLS:
         specs[f"{cell}-{reset}-lm"] = language_model(cell, reset, "tanh")
-    return specs
+    return specs | others()
+
+
+def others() -> dict[str, ModelSpec]:
+    """Parts beside the plain sequence to sequence: where attention has been, and labels."""
+    attention = {
+        "coverage": AttentionSpec(size=5, coverage=True),
+        "coverage-after": AttentionSpec(size=5, when="after", coverage=True),
+        "local": AttentionSpec(size=5, local=2),
+        "local-after": AttentionSpec(score="bilinear", when="after", local=3),
+    }
+    text = TextSpec(cell="lstm", embedding=4, hidden=3)
+    decoder = RecurrentSpec(cell="lstm", hidden=6, readout_size=5)
+    head, copy = VocabularySpec(embedding=5), CopySpec(embedding=5)
+    found = {
+        name: ModelSpec(encoder=text, attention=a, decoder=decoder, head=head)
+        for name, a in attention.items()
+    }
+    for name in ("coverage", "coverage-after", "local"):
+        found[f"copy-{name}"] = found[name].model_copy(update={"head": copy})
+    wide = TextSpec(cell="gru", embedding=4, hidden=4)
+    for fuse in ("concat", "product", "gate"):
+        parts = SeveralSpec(parts=(text, wide), fuse=fuse)
+        found[f"several-{fuse}"] = ModelSpec(encoder=parts, decoder=decoder, head=head)
+    pairs = MatchSpec(cell="lstm", embedding=4, hidden=6, bidirectional=True)
+    found["match"] = ModelSpec(encoder=pairs, decoder=decoder, head=head)
+    return found
+
+
+def _labels() -> dict[str, ModelSpec]:
+    """Models that write one symbol, or one per position."""
+    text = TextSpec(cell="gru", embedding=4, hidden=3)
+    pairs = MatchSpec(cell="gru", embedding=4, hidden=6)
+    head = VocabularySpec(embedding=5)
+    found = {
+        f"still-{pool}": ModelSpec(encoder=text, decoder=StillSpec(pool=pool), head=head)
+        for pool in ("summary", "attention", "mean", "max")
+    }
+    found["still-hidden"] = ModelSpec(encoder=text, decoder=StillSpec(hidden=5), head=head)
+    found["still-match"] = ModelSpec(encoder=pairs, decoder=StillSpec(), head=head)
+    found["aligned"] = ModelSpec(encoder=text, decoder=AlignedSpec(), head=head)
+    found["aligned-hidden"] = ModelSpec(encoder=text, decoder=AlignedSpec(hidden=5), head=head)
+    return found
 
 
 def _all() -> dict[str, ModelSpec]:
@@ -98,35 +140,57 @@ def _all() -> dict[str, ModelSpec]:
     }
 
 
-FEW, ALL = _few(), _all()
+FEW, ALL, LABELS = _few(), _all() | others(), _labels()
 
 
 def make(model_spec: ModelSpec, seed: int = 0) -> Model:
     """A model in double precision with large weights: its choices differ from row to row."""
     torch.manual_seed(seed)
-    model = build(model_spec, SOURCE, TARGET).double().eval()
+    kind = model_spec.encoder.kind
+    sizes = {"nothing": (), "several": (SOURCE, SOURCE), "match": (SOURCE, SOURCE)}
+    model = build(model_spec, sizes.get(kind, (SOURCE,)), TARGET).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(3)
     return model
 
 
-def source(model_spec: ModelSpec) -> Padded:
-    """Three sources of unequal length, or three times nothing."""
-    ids = torch.tensor([[4, 5, 6, 7, 2], [8, 5, 2, 0, 0], [6, 2, 0, 0, 0]])
-    if model_spec.encoder.kind == "nothing":
-        ids = ids[:, :0]
+def padded(ids: torch.Tensor) -> Padded:
     return Padded(ids, ids != 0)
 
 
-def rows_of(padded: Padded, rows: list[int], trim: bool = True) -> Padded:
+def source(model_spec: ModelSpec) -> Source:
+    """Three sources of unequal length, or three times nothing."""
+    ids = torch.tensor([[4, 5, 6, 7, 2], [8, 5, 2, 0, 0], [6, 2, 0, 0, 0]])
+    return shaped(model_spec, ids)
+
+
+def shaped(model_spec: ModelSpec, ids: torch.Tensor) -> Source:
+    """Symbols as the model's encoder reads them."""
+    kind = model_spec.encoder.kind
+    if kind == "nothing":
+        return padded(ids[:, :0])
+    if kind in ("several", "match"):
+        return padded(ids), padded(ids.flip(0)[:, : ids.size(1) - 1])
+    if model_spec.head.kind == "copy":  # even symbols are in the vocabulary, odd ones beyond it
+        places = TARGET + torch.arange(ids.size(1)).expand_as(ids)
+        copies = torch.where(ids % 2 == 0, ids.clamp(max=TARGET - 1), places) * (ids != 0)
+        return Padded(torch.stack([ids, copies], -1), ids != 0)
+    return padded(ids)
+
+
+def rows_of(given: Source, rows: list[int]) -> Source:
     """Some rows, without padding that none of them needs."""
-    values, mask = padded.values[rows], padded.mask[rows]
-    width = int(mask.sum(1).max()) if trim else values.size(1)
+    if not isinstance(given, Padded):
+        return tuple(rows_of(one, rows) for one in given)
+    values, mask = given.values[rows], given.mask[rows]
+    width = int(mask.sum(1).max())
     return Padded(values[:, :width], mask[:, :width])
 
 
-def widen(padded: Padded, by: int) -> Padded:
+def widen(given: Source, by: int) -> Source:
     """The same rows with more padding."""
-    more = padded.values.new_zeros(len(padded.values), by)
-    return Padded(torch.cat([padded.values, more], 1), torch.cat([padded.mask, more.bool()], 1))
+    if not isinstance(given, Padded):
+        return tuple(widen(one, by) for one in given)
+    values = torch.nn.functional.pad(given.values, (0, 0) * (given.values.dim() - 2) + (0, by))
+    return Padded(values, torch.nn.functional.pad(given.mask, (0, by)))

@@ -291,7 +291,7 @@ def test_7_parts_that_do_not_fit_name_the_setting(
     ran = verb("train", pairs, "-o", tmp_path / "m", "-s", "model.decoder.readout_size=64")
     refused(ran, "model.decoder.readout_size=128")
     ran = verb("train", pairs, "-o", tmp_path / "m", "-s", "train.device=cuda:77")
-    refused(ran, "train.device=cuda:77")
+    refused(ran, "device cuda:77")
 
 
 # --- 8: numbers that are no numbers

@@ -7,10 +7,10 @@ import torch
 
 from dragoman import load, search, train
 from dragoman.cells import StackSpec, make_cell
-from dragoman.core import BOS, PAD
+from dragoman.core import BOS, PAD, move
+from dragoman.device import pick_device
 from dragoman.kernels import sequence
 from dragoman.model import ModelSpec
-from dragoman.trainer import pick_device
 from models import FEW, make, source
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -38,7 +38,7 @@ def test_cudnn_equals_the_plain_loop(name: str, reverse: bool) -> None:
 def test_a_beam_finds_the_same_on_both(spec: ModelSpec) -> None:
     model, given = make(spec), source(spec)
     here = search.beam(*search.never(model.begin(given), [PAD, BOS]), 6, width=4, n_best=4)
-    model, given = model.cuda(), given.to(torch.device("cuda"))
+    model, given = model.cuda(), move(given, torch.device("cuda"))
     there = search.beam(*search.never(model.begin(given), [PAD, BOS]), 6, width=4, n_best=4)
     assert torch.equal(here.tokens, there.tokens.cpu())
     assert torch.allclose(here.scores, there.scores.cpu(), atol=1e-6)

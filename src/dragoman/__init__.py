@@ -2,15 +2,15 @@
 
 >>> import dragoman
 >>> sorted(dragoman.__all__)[:2]
-['Prediction', 'Predictor']
+['DragomanError', 'Prediction']
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dragoman.config import recipe, recipe_names
     from dragoman.errors import DragomanError, UserError
     from dragoman.predict import Prediction, Predictor, Scored, load
+    from dragoman.recipes import recipe, recipe_names
     from dragoman.training import train
 
 __version__ = "0.1.0"
@@ -33,8 +33,8 @@ _ROOMS = {
     "Predictor": "predict",
     "Scored": "predict",
     "load": "predict",
-    "recipe": "config",
-    "recipe_names": "config",
+    "recipe": "recipes",
+    "recipe_names": "recipes",
     "train": "training",
 }
 

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from dragoman import __version__
-from dragoman.config import recipe, recipe_names
 from dragoman.corpus import Corpus
-from dragoman.data.fields import TextField
+from dragoman.recipes import recipe, recipe_names
 from dragoman.validate import better
 
 USE = """Text metrics are of greedy decoding, by the model's own history.
@@ -74,14 +73,11 @@ def _best(history: Sequence[Mapping[str, float]], metric: str) -> Mapping[str, f
 
 
 def _columns(corpus: Corpus) -> list[str]:
-    sides: list[tuple[str, TextField | None]] = [
-        ("reads", corpus.fields.source),
-        ("writes", corpus.fields.target),
-    ]
+    sides = [("reads", field) for field in corpus.fields.sources.values()]
+    sides.append(("writes", corpus.fields.target))
     return [
         f"{verb} text by {field.spec.units}, an alphabet of {field.size:,}"
         + (", lower-cased" if field.spec.lower else "")
         + (", reversed" if field.spec.reverse else "")
         for verb, field in sides
-        if field
     ]

@@ -242,6 +242,11 @@ class Reader(nn.Module):
             xs = hs + xs if self.spec.residual and level else hs
         return xs, tuple(finals)
 
+    @property
+    def bottom(self) -> Cell:
+        """The first layer's forward cell."""
+        return _cells(self.layers[0])[0]
+
     def _read(self, cell: Cell, xs: Tensor, mask: Tensor, way: int) -> tuple[Tensor, State]:
         state = cell.start(xs.new_zeros(len(xs), self.spec.hidden))
         dropped = None

@@ -20,7 +20,7 @@ from safetensors.torch import save as dump_tensors
 from torch import Tensor, nn
 
 from dragoman.config import Config, dump, validate
-from dragoman.data.fields import TextField
+from dragoman.data.fields import TextField, TextSpec
 from dragoman.errors import UserError
 from dragoman.model import Model, build
 
@@ -33,8 +33,17 @@ Reader = Callable[[str], bytes]
 class Fields(NamedTuple):
     """The columns a model reads and writes; a language model reads none."""
 
-    source: TextField | None
+    sources: dict[str, TextField]  # by name, in the order of the columns; the first is "source"
     target: TextField
+
+    @property
+    def source(self) -> TextField | None:
+        """The first source column."""
+        return self.sources.get("source")
+
+    @property
+    def source_sizes(self) -> tuple[int, ...]:
+        return tuple(field.size for field in self.sources.values())
 
 
 class Loaded(NamedTuple):
@@ -139,7 +148,7 @@ def load_model(folder: Path, device: str | torch.device = "cpu") -> Loaded:
     read = open_folder(folder)
     config = load_config(read, folder)
     fields = load_fields(read, config)
-    model = build(config.model, fields.source.size if fields.source else 0, fields.target.size)
+    model = build(config.model, fields.source_sizes, fields.target.size)
     restore(model, unpack(read(WEIGHTS), folder / WEIGHTS), folder / WEIGHTS)
     return Loaded(config, fields, model.to(device).eval())
 
@@ -152,21 +161,17 @@ def load_config(read: Reader, folder: Path) -> Config:
 
 
 def field_files(fields: Fields) -> dict[str, bytes]:
-    """The files of both columns, each under its column's name."""
-    sides = {"source": fields.source, "target": fields.target}
-    return {
-        f"{side}.{name}": content
-        for side, f in sides.items()
-        if f
-        for name, content in f.files().items()
-    }
+    """The files of all columns, each under its column's name."""
+    sides = fields.sources | {"target": fields.target}
+    return {f"{side}.{name}": body for side, f in sides.items() for name, body in f.files().items()}
 
 
 def load_fields(read: Reader, config: Config) -> Fields:
-    source = None
-    if config.reads_source:
-        source = TextField.load(config.data.source, lambda name: read(f"source.{name}"))
-    return Fields(source, TextField.load(config.data.target, lambda name: read(f"target.{name}")))
+    def load(side: str, spec: TextSpec) -> TextField:
+        return TextField.load(spec, lambda name: read(f"{side}.{name}"))
+
+    sources = {side: load(side, spec) for side, spec in config.source_specs.items()}
+    return Fields(sources, load("target", config.data.target))
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:

@@ -14,10 +14,21 @@ from dragoman.data.fields import TextSpec
 from dragoman.data.rows import BadLines, Format
 from dragoman.errors import UserError, did_you_mean
 from dragoman.model import ModelSpec
+from dragoman.recipes import Tree, merge, read_yaml, recipe, recipe_names
 from dragoman.spec import Count, Length, Natural, NonNegative, Positive, Rate, Seed, Size, Spec
 
-RECIPES = Path(__file__).parent / "recipes"
-Tree = dict[str, Any]
+ColumnName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,30}$")]
+KINDS = {
+    "text",
+    "nothing",
+    "several",
+    "match",
+    "recurrent",
+    "still",
+    "aligned",
+    "vocabulary",
+    "copy",
+}
 
 
 class DataSpec(Spec):
@@ -30,8 +41,15 @@ class DataSpec(Spec):
     on_bad_line: BadLines = "error"
     dev_rows: Natural | None = None  # cut off when `dev` is not given; a tenth, at most 1000
     source: TextSpec = TextSpec()
+    more: dict[ColumnName, TextSpec] = Field(default_factory=dict)  # further source columns
     target: TextSpec = TextSpec()
-    shared: bool = False  # one alphabet for both columns
+    shared: bool = False  # one alphabet for all columns
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> typing.Self:
+        if self.more.keys() & {"source", "target"}:
+            raise ValueError("source and target have places of their own; choose other names")
+        return self
 
 
 class TrainSpec(Spec):
@@ -56,6 +74,11 @@ class TrainSpec(Spec):
     halve_every: Positive = 0.5  # halve: epochs
     plateau: Natural = 2  # plateau: evaluations without progress before halving
     label_smoothing: Rate = 0.0
+    coverage: NonNegative = 0.0  # weight of the coverage loss (See et al. 2017)
+    sampling: Annotated[float, Field(ge=0, le=1)] = (
+        0.0  # share of the history the model writes itself
+    )
+    ema: Rate = 0.0  # of the weights: what is judged and kept is their moving average
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 on a GPU that has it
     device: str = "auto"
     evaluate_every: Natural | None = None  # steps; about an epoch when not given
@@ -71,6 +94,19 @@ class SearchSpec(Spec):
     beam: Annotated[int, Field(ge=1, le=1024)] = 5  # 1 is greedy
     n_best: Annotated[int, Field(ge=1, le=1024)] = 1
     normalize: NonNegative = 1.0  # paths compare by log p / length^normalize
+    length_penalty: Literal["power", "gnmt"] = "power"  # gnmt: ((5 + length) / 6)^normalize
+    coverage_penalty: NonNegative = 0.0  # for source symbols that attention left out
+    groups: Annotated[int, Field(ge=1, le=1024)] = 1  # beams that avoid each other's symbols ...
+    diversity: NonNegative = 0.5  # ... at this price each
+    ban: tuple[str, ...] = ()  # phrases that no answer contains
+    require: tuple[str, ...] = ()  # phrases that every answer contains
+    no_repeat_ngram: Count = 0  # no so many symbols in a row twice; 0: no matter
+    repetition_penalty: Positive = 1.0  # p^penalty for symbols already written
+    lm_weight: NonNegative = 0.2  # of a language model, where one is given
+    log_linear: bool = False  # an ensemble is the mean of log-probabilities, not of probabilities
+    mbr: Literal["chrf", "bleu", "edit"] | None = None  # the answer most like the other answers ...
+    samples: Annotated[int, Field(ge=1, le=65_536)] | None = None  # ... of so many drawn at random
+    replace_unknown: bool = False  # an <unk> by the source token it looked at
     min_length: Length = 0
     max_length: Annotated[int, Field(ge=1, le=100_000)] | None = None
     ratio: Positive | None = (
@@ -88,6 +124,14 @@ class SearchSpec(Spec):
             raise ValueError(f"max_length {self.max_length} < min_length {self.min_length}")
         return self
 
+    @model_validator(mode="after")
+    def _samples_are_chosen_from(self) -> typing.Self:
+        if self.samples is not None and self.mbr is None:
+            raise ValueError("samples are drawn for mbr to choose from: say by which metric")
+        if self.samples is not None and self.samples < self.n_best:
+            raise ValueError(f"samples {self.samples} < n_best {self.n_best}")
+        return self
+
 
 class Config(Spec):
     """All that a run needs to know."""
@@ -102,77 +146,10 @@ class Config(Spec):
     def reads_source(self) -> bool:
         return self.model.encoder.kind != "nothing"
 
-
-class Recipe(typing.NamedTuple):
-    """A named config, with where it comes from."""
-
-    name: str
-    paper: str
-    line: str
-    source: int  # sizes of the alphabets for the parameter count that is shown
-    target: int
-    tree: Tree
-
-
-def recipe_names() -> list[str]:
-    """Names of all recipes.
-
-    >>> "bahdanau2015" in recipe_names()
-    True
-    """
-    return sorted(path.stem for path in RECIPES.glob("*.yaml"))
-
-
-def recipe(name: str) -> Recipe:
-    """A recipe by name; what it does not say it takes from its `base`.
-
-    >>> recipe("bahdanau2015").paper
-    'Bahdanau, Cho and Bengio 2015'
-    """
-    if name not in recipe_names():
-        raise UserError(
-            f"there is no recipe '{name}'{did_you_mean(name, recipe_names())}; "
-            "`dragoman recipes` lists them"
-        )
-    tree = read_yaml(RECIPES / f"{name}.yaml")
-    about, base = tree.pop("about", {}), tree.pop("base", None)
-    if base:
-        parent = recipe(base)
-        tree = merge(parent.tree, tree)
-        about = {"paper": parent.paper, "source": parent.source, "target": parent.target} | about
-    return Recipe(
-        name,
-        about["paper"],
-        about["line"],
-        about["source"],
-        about["target"],
-        tree | {"recipe": name},
-    )
-
-
-def read_yaml(path: Path) -> Tree:
-    """A YAML file that holds a mapping."""
-    try:
-        tree = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise UserError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(tree, dict):
-        raise UserError(f"{path}: a config is a mapping of names to values")
-    return tree
-
-
-def merge(below: Tree, above: Tree) -> Tree:
-    """Two trees as one; where both speak, `above` wins.
-
-    >>> merge({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}})
-    {'a': {'b': 3, 'c': 2}}
-    """
-    result = dict(below)
-    for key, value in above.items():
-        old = result.get(key)
-        both = isinstance(old, dict) and isinstance(value, dict)
-        result[key] = merge(old, value) if both else value  # type: ignore[arg-type]
-    return result
+    @property
+    def source_specs(self) -> dict[str, TextSpec]:
+        """The source columns by name, in order."""
+        return {"source": self.data.source} | self.data.more if self.reads_source else {}
 
 
 def assign(tree: Tree, setting: str) -> Tree:
@@ -264,7 +241,7 @@ def dump(config: Config) -> str:
 
 def _explain(error: ValidationError) -> str:
     problem = error.errors()[0]
-    path = [str(part) for part in problem["loc"] if str(part) not in ("text", "nothing")]
+    path = [str(part) for part in problem["loc"] if str(part) not in KINDS]
     if problem["type"] == "extra_forbidden":
         where = path[:-1]
         hint = did_you_mean(path[-1], _keys(where))

@@ -22,8 +22,8 @@ class Padded(NamedTuple):
     values: Tensor  # (B, S, ...)
     mask: Tensor  # (B, S) True = real
 
-    def to(self, device: torch.device) -> "Padded":
-        return Padded(self.values.to(device), self.mask.to(device))
+
+Source = Any  # what an encoder reads: a Padded, or a tuple of them where it reads several columns
 
 
 class Encoded(NamedTuple):
@@ -66,6 +66,15 @@ def tree_map(f: Callable[[Tensor], Tensor], tree: State) -> State:
         return f(tree)
     parts = (tree_map(f, part) for part in tree)
     return type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
+
+
+def move(tree: State, device: torch.device) -> State:
+    """A state, a source or a target on another device.
+
+    >>> move(Padded(torch.zeros(1, 2), torch.ones(1, 2)), torch.device("cpu")).values.shape
+    torch.Size([1, 2])
+    """
+    return tree_map(lambda t: t.to(device), tree)
 
 
 def leaf(tree: State) -> Tensor:

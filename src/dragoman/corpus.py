@@ -1,6 +1,6 @@
 """From a config's files to encoded examples: read, split, learn the alphabets, encode."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 from dragoman.checkpoint import Fields
 from dragoman.config import Config, DataSpec
 from dragoman.data.batches import Budget, Examples, Ints, Ragged, Stream, plan
+from dragoman.data.copying import copy_ids, copy_target, pieces
 from dragoman.data.fields import TextField, TextSpec, settle
 from dragoman.data.rows import Table, read_table
 from dragoman.errors import UserError
@@ -48,17 +49,21 @@ def load_corpus(
     table = table or read_rows(config, config.data.train, say)
     if not len(table):
         raise UserError(f"{table.name}: no rows to train on")
-    if config.reads_source and len(table.columns) < 2:
-        raise UserError(f"{table.name}: this model takes pairs of source and target, not texts")
+    if len(table.columns) != len(config.source_specs) + 1:
+        raise UserError(
+            f"{table.name}: rows of {len(table.columns)} texts, this model takes "
+            f"{len(config.source_specs) + 1}"
+        )
     train, dev = _split(config, table, say)
     config, fields = (config, fields) if fields else _learn(config, train, say)
     say(f"data: {len(train):,} rows to train on, {len(dev):,} dev rows")
     if config.data.format == "running":
         return Corpus(config, fields, running(fields, train), running(fields, dev), [])
-    examples = _encode(fields, train, say, "training")
+    examples = encode(config, fields, train.columns)
+    examples = _fitting(config, fields, train, examples, say)
     if not len(examples):
         raise UserError(f"{table.name}: all rows are longer than data.source/target.max_length")
-    held = _encode(fields, dev, say, "dev")
+    held = encode(config, fields, dev.columns)
     return Corpus(_settle(config, examples), fields, examples, held, list(dev))
 
 
@@ -67,7 +72,7 @@ def read_rows(config: Config, paths: tuple[str, ...], say: Say) -> Table:
     data = config.data
     if not paths:
         raise UserError("no training data: name a file, `dragoman train pairs.tsv -o model/`")
-    columns = 2 if config.reads_source else 1
+    columns = len(config.source_specs) + 1
     if data.columns is not None and len(data.columns) != columns:
         raise UserError(
             f"data.columns names {len(data.columns)} columns, this model takes {columns}"
@@ -111,53 +116,93 @@ def total_share(rows: int) -> int:
 def _learn(config: Config, table: Table, say: Say) -> tuple[Config, Fields]:
     """Settle `auto` units, learn alphabets, and say what was picked."""
     data, columns = config.data, table.columns
+    values: Iterable[str] = columns[-1]
     target = settle(data.target, columns[-1])
-    if not config.reads_source:
-        values: Iterable[str] = columns[-1]
-        if data.format == "running" and target.units in ("char", "bytes"):
-            values = chain(columns[-1], ["\n"])
-        fields = Fields(None, TextField.learn(target, values))
+    if data.format == "running" and target.units in ("char", "bytes"):
+        values = chain(columns[-1], ["\n"])
+    specs = {
+        name: settle(spec, column)
+        for (name, spec), column in zip(config.source_specs.items(), columns, strict=False)
+    }
+    if data.shared:
+        fields = _learn_shared(specs, target, table)
     else:
-        fields = _learn_both(data, settle(data.source, columns[0]), target, table)
-    source = fields.source.spec if fields.source else data.source
-    for side, field in (("source", fields.source), ("target", fields.target)):
-        if field:
-            say(f"{side}: {field.spec.units} units, an alphabet of {field.size}")
-    data = data.model_copy(update={"source": source, "target": fields.target.spec})
-    return config.model_copy(update={"data": data}), fields
+        learned = {
+            name: TextField.learn(spec, column)
+            for (name, spec), column in zip(specs.items(), columns, strict=False)
+        }
+        fields = Fields(learned, TextField.learn(target, values))
+    for side, field in (fields.sources | {"target": fields.target}).items():
+        say(f"{side}: {field.spec.units} units, an alphabet of {field.size}")
+    return config.model_copy(update={"data": _settled(data, fields)}), fields
 
 
-def _learn_both(data: DataSpec, source: TextSpec, target: TextSpec, table: Table) -> Fields:
-    if not data.shared:
-        return Fields(
-            TextField.learn(source, table.columns[0]), TextField.learn(target, table.columns[1])
-        )
-    if source.units != target.units:
+def _settled(data: DataSpec, fields: Fields) -> DataSpec:
+    specs = {name: field.spec for name, field in fields.sources.items()}
+    source = specs.pop("source", data.source)
+    return data.model_copy(update={"source": source, "more": specs, "target": fields.target.spec})
+
+
+def _learn_shared(specs: dict[str, TextSpec], target: TextSpec, table: Table) -> Fields:
+    """One alphabet for all columns."""
+    units = {spec.units for spec in (*specs.values(), target)}
+    if len(units) > 1:
         raise UserError(
-            f"data.shared needs the same units on both sides, not {source.units} and "
-            f"{target.units}: set data.source.units and data.target.units"
+            f"data.shared needs the same units everywhere, not {' and '.join(sorted(units))}: "
+            "set data.source.units and data.target.units"
         )
-    units = TextField.learn(source, chain(*table.columns)).units
-    return Fields(TextField(source, units), TextField(target, units))
+    common = TextField.learn(target, chain(*table.columns)).units
+    sources = {name: TextField(spec, common) for name, spec in specs.items()}
+    return Fields(sources, TextField(target, common))
 
 
-def _encode(fields: Fields, table: Table, say: Say, name: str) -> Examples:
-    """Rows as symbols; rows beyond the maximum length are left out of training and counted."""
-    source = Ragged.of(map(fields.source.encode, table.columns[0])) if fields.source else None
-    target = Ragged.of(map(fields.target.encode, table.columns[-1]))
-    cut = _cut(fields.target, table.columns[-1], target)
-    if source is not None and fields.source:
-        cut |= _cut(fields.source, table.columns[0], source)
-    kept = np.flatnonzero(~cut)
-    if len(kept) == len(table) or name == "dev":
-        return Examples(source, target)
-    say(f"data: {len(table) - len(kept)} {name} rows left out (longer than max_length)")
-    return Examples(source.select(kept) if source else None, target.select(kept))
+def encode(config: Config, fields: Fields, columns: Sequence[Sequence[str]]) -> Examples:
+    """Rows as symbols, from their columns: the sources, then the target."""
+    pairs = list(zip(fields.sources.values(), columns, strict=False))
+    sources = [Ragged.of(map(field.encode, column)) for field, column in pairs]
+    if config.model.head.kind != "copy":
+        return Examples(sources, Ragged.of(map(fields.target.encode, columns[-1])))
+    field, column = pairs[0]
+    copies = Ragged.of(copy_ids(pieces(field, value), fields.target) for value in column)
+    target = Ragged.of(
+        copy_target(wanted, pieces(field, value), fields.target)
+        for value, wanted in zip(column, columns[-1], strict=True)
+    )
+    return Examples(sources, target, copies)
+
+
+def _fitting(config: Config, fields: Fields, table: Table, rows: Examples, say: Say) -> Examples:
+    """The rows that can be learned from; what is left out is counted."""
+    cut = _cut(fields.target, table.columns[-1], rows.target)
+    for field, column, source in zip(
+        fields.sources.values(), table.columns, rows.sources, strict=False
+    ):
+        cut |= _cut(field, column, source)
+    if cut.any():
+        say(f"data: {cut.sum()} training rows left out (longer than max_length)")
+    if config.model.decoder.kind == "aligned":
+        cut |= _uneven(config, table, rows, say)
+    return rows.select(np.flatnonzero(~cut)) if cut.any() else rows
+
+
+def _uneven(config: Config, table: Table, rows: Examples, say: Say) -> npt.NDArray[np.bool_]:
+    """Rows whose source and target do not have the same number of symbols, by policy."""
+    here, there = rows.sources[0].lengths, rows.target.lengths
+    uneven = here != there
+    if uneven.any() and config.data.on_bad_line == "error":
+        at = int(np.flatnonzero(uneven)[0])
+        raise UserError(
+            f"{table.name}:{table.lines[at]}: {here[at] - 1} symbols but {there[at] - 1} tags; "
+            "correct the line, or leave such lines out with --on-bad-line skip"
+        )
+    if uneven.any():
+        say(f"data: {uneven.sum()} training rows left out (not one tag for each symbol)")
+    return np.asarray(uneven)
 
 
 def _cut(field: TextField, values: Iterable[str], rows: Ragged) -> npt.NDArray[np.bool_]:
     """Which rows lost their tail when they were encoded."""
-    full = rows.lengths == field.spec.max_length + 1
+    full = rows.lengths >= field.spec.max_length
     for row, value in enumerate(values) if full.any() else ():
         full[row] = full[row] and field.longer(value)
     return np.asarray(full)
@@ -176,9 +221,9 @@ def _settle(config: Config, examples: Examples) -> Config:
     train, search = config.train, config.search
     if train.batch_tokens is None:
         train = train.model_copy(update={"batch_tokens": batch_tokens(int(examples.lengths.sum()))})
-    if examples.source is not None and search.ratio is None:
+    if examples.sources and search.ratio is None:
         # an answer may be half as much longer again, beside its source, as nearly all of training
-        ratios = examples.target.lengths / examples.source.lengths
+        ratios = examples.target.lengths / examples.sources[0].lengths
         ratio = round(float(1.5 * np.quantile(ratios, 0.99)), 2)
         search = search.model_copy(update={"ratio": ratio})
     return config.model_copy(update={"train": train, "search": search})

@@ -1,16 +1,17 @@
 """Heads: the output alphabet, read (embedded) and written (log-probabilities)."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
-from dragoman.core import PAD, Encoded, Padded
+from dragoman.core import PAD, UNK, Encoded, Padded, Source, State
 from dragoman.errors import UserError
 from dragoman.objectives import Loss, cross_entropy
 from dragoman.spec import Size, Spec
 
-Fixed = tuple[()]
+TINY = 1e-12  # a probability below which a logarithm says nothing more
 
 
 class VocabularySpec(Spec):
@@ -21,10 +22,25 @@ class VocabularySpec(Spec):
     tied: bool = False  # the output layer is the embedding table (Press and Wolf 2017)
 
 
+class CopySpec(Spec):
+    """Options of the head that can also copy words of the source."""
+
+    kind: Literal["copy"] = "copy"
+    embedding: Size = 256
+    tied: bool = False
+
+
+HeadSpec = Annotated[VocabularySpec | CopySpec, Field(discriminator="kind")]
+
+
 class Vocabulary(nn.Module):
     """A fixed list of symbols: e(k) = w_k · z + b_k, p = softmax(e)."""
 
-    def __init__(self, spec: VocabularySpec, vocabulary: int, features: int) -> None:
+    copies = False
+
+    def __init__(
+        self, spec: VocabularySpec | CopySpec, vocabulary: int, features: int, labels: bool = False
+    ) -> None:
         super().__init__()
         if spec.tied and features != spec.embedding:
             raise UserError(
@@ -32,6 +48,7 @@ class Vocabulary(nn.Module):
                 f"{spec.embedding}; set model.decoder.readout_size={spec.embedding}, "
                 "with a readout of tanh or maxout"
             )
+        self.vocabulary, self.labels = vocabulary, labels
         self.table = nn.Embedding(vocabulary, spec.embedding, padding_idx=PAD)
         self.bias = nn.Parameter(torch.zeros(vocabulary))
         self.weight = None if spec.tied else nn.Parameter(torch.empty(vocabulary, features))
@@ -41,23 +58,89 @@ class Vocabulary(nn.Module):
         else:
             nn.init.normal_(self.table.weight, std=spec.embedding**-0.5)
 
-    def prepare(self, enc: Encoded) -> Fixed:
-        """Nothing of the source matters to a fixed alphabet."""
+    def prepare(self, enc: Encoded, source: Source) -> State:
+        """What of the source the alphabet depends on: nothing."""
         return ()
 
     def embed(self, ids: Tensor, enc: Encoded) -> Tensor:
         """Read a symbol."""
         return self.table(ids)  # type: ignore[no-any-return]
 
-    def forward(self, features: Tensor, fixed: Fixed) -> Tensor:
-        """Write one: (..., F) -> log-probabilities (..., V)."""
+    def forward(self, features: Tensor, fixed: State, weights: Tensor | None) -> Tensor:
+        """Write one: (N, F) -> log-probabilities (N, V)."""
         weight = self.table.weight if self.weight is None else self.weight
         scores = nn.functional.linear(features, weight, self.bias)
         if scores.element_size() < 4:  # a softmax over a large alphabet wants more than 8 bits
             scores = scores.float()
+        if self.labels:  # a label is no sign for beginning, end or nothing
+            special = torch.arange(scores.size(-1), device=scores.device) < UNK
+            scores = scores.masked_fill(special, float("-inf"))
         return scores.log_softmax(-1)
 
-    def loss(self, features: Tensor, target: Padded, fixed: Fixed, smoothing: float = 0.0) -> Loss:
+    def loss(
+        self,
+        features: Tensor,
+        target: Padded,
+        fixed: State,
+        weights: Tensor | None,
+        smoothing: float = 0.0,
+    ) -> Loss:
         """Of features (B, T, F) against targets (B, T). Padding is left out before the product."""
         real = target.mask
-        return cross_entropy(self(features[real], fixed), target.values[real], smoothing)
+        return cross_entropy(self(features[real], fixed, None), target.values[real], smoothing)
+
+
+class Copy(Vocabulary):
+    """The pointer-generator of See et al. 2017, eq. 8 and 9: a word is generated, or copied from
+    where attention looks. Ids are those of the vocabulary, then positions of the source.
+    """
+
+    copies = True
+
+    def __init__(self, spec: CopySpec, vocabulary: int, features: int) -> None:
+        super().__init__(spec, vocabulary, features)
+        self.switch = nn.Linear(features, 1)
+
+    def prepare(self, enc: Encoded, source: Source) -> Tensor:
+        """What copying a position writes: its id in the vocabulary, or beyond (B, S)."""
+        copies: Tensor = source.values[..., 1]
+        return copies
+
+    def embed(self, ids: Tensor, enc: Encoded) -> Tensor:
+        return self.table(ids.masked_fill(ids >= self.vocabulary, UNK))  # type: ignore[no-any-return]
+
+    def forward(self, features: Tensor, fixed: Tensor, weights: Tensor | None) -> Tensor:
+        assert weights is not None
+        places = fixed.repeat_interleave(len(features) // max(len(fixed), 1), 0)  # (N, S)
+        generate = torch.sigmoid(self.switch(features).float())
+        chosen = super().forward(features, (), None).exp() * generate
+        mixed = chosen.new_zeros(len(chosen), self.vocabulary + places.size(1))
+        mixed[:, : self.vocabulary] = chosen
+        mixed = mixed.scatter_add(1, places, (1 - generate) * weights.to(chosen.dtype))
+        return mixed.clamp(min=TINY).log()
+
+    def loss(
+        self,
+        features: Tensor,
+        target: Padded,
+        fixed: Tensor,
+        weights: Tensor | None,
+        smoothing: float = 0.0,
+    ) -> Loss:
+        assert weights is not None
+        real = target.mask.flatten()
+        rows = self(features.flatten(0, 1), fixed, weights.flatten(0, 1))
+        return cross_entropy(rows[real], target.values.flatten()[real], smoothing)
+
+
+def make_head(
+    spec: VocabularySpec | CopySpec, vocabulary: int, features: int, labels: bool
+) -> Vocabulary:
+    """The head that a spec names.
+
+    >>> type(make_head(CopySpec(), 10, 4, labels=False)).__name__
+    'Copy'
+    """
+    if isinstance(spec, CopySpec):
+        return Copy(spec, vocabulary, features)
+    return Vocabulary(spec, vocabulary, features, labels)

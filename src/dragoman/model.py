@@ -1,17 +1,18 @@
 """The model: read, then step. Everything that searches sees only what `begin` returns."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from dragoman.attention import AttentionSpec
-from dragoman.core import BOS, Encoded, Padded, Pair, State, Step, tree_map
-from dragoman.decoders import DecoderSpec, Recurrent
-from dragoman.encoders import Encoder, EncoderSpec, Nothing, NothingSpec, Text, TextSpec
+from dragoman.core import BOS, Encoded, Padded, Pair, Source, State, Step, tree_map
+from dragoman.decoders import Decoder, DecoderSpec, RecurrentSpec, StillSpec, make_decoder
+from dragoman.encoders import Encoder, EncoderSpec, NothingSpec, TextSpec, make_encoder
 from dragoman.errors import UserError
-from dragoman.heads import Vocabulary, VocabularySpec
-from dragoman.objectives import Loss
+from dragoman.heads import HeadSpec, Vocabulary, VocabularySpec, make_head
+from dragoman.objectives import Aims, Loss, coverage
 from dragoman.spec import Positive, Spec
 
 
@@ -19,12 +20,24 @@ class ModelSpec(Spec):
     """The parts of a model and their options."""
 
     encoder: EncoderSpec = TextSpec()
-    attention: AttentionSpec | None = None  # the defaults, where decoder.context=attention
-    decoder: DecoderSpec = DecoderSpec()
-    head: VocabularySpec = VocabularySpec()
-    init: Positive | None = (
-        None  # all weights from U(-init, init); each part's own rule when not given
-    )
+    attention: AttentionSpec | None = None  # the defaults, where the decoder attends
+    decoder: DecoderSpec = RecurrentSpec()
+    head: HeadSpec = VocabularySpec()
+    init: Positive | None = None  # all weights from U(-init, init); else each part's own rule
+
+    @model_validator(mode="before")
+    @classmethod
+    def _usual_kinds(cls, tree: Any) -> Any:
+        """A part that does not say its kind is of the usual one."""
+        if not isinstance(tree, dict):
+            return tree
+        usual = {"encoder": "text", "decoder": "recurrent", "head": "vocabulary"}
+        named = {
+            part: {"kind": kind} | tree[part]
+            for part, kind in usual.items()
+            if isinstance(tree.get(part), dict)
+        }
+        return tree | named
 
 
 class Carried(NamedTuple):
@@ -37,62 +50,93 @@ class Carried(NamedTuple):
 class Model(nn.Module):
     """An encoder, a decoder and a head. A language model's encoder reads nothing."""
 
-    def __init__(self, encoder: Encoder, decoder: Recurrent, head: Vocabulary) -> None:
+    def __init__(self, encoder: Encoder, decoder: Decoder, head: Vocabulary) -> None:
         super().__init__()
         self.encoder, self.decoder, self.head = encoder, decoder, head
 
-    def begin(self, source: Padded) -> Pair:
+    def begin(self, source: Source) -> Pair:
         """The pair (step, state) of a source: all that a search needs."""
         enc: Encoded = self.encoder(source)
-        ready, alphabet = self.decoder.prepare(enc), self.head.prepare(enc)
+        ready, alphabet = self.decoder.prepare(enc), self.head.prepare(enc, source)
 
         def step(tokens: Tensor, state: State) -> Step:
             x = self.head.embed(tokens, enc)
             features, state, weights = self.decoder.step(x, state, ready)
-            return Step(self.head(features, alphabet), state, weights)
+            return Step(self.head(features, alphabet, weights), state, weights)
 
         return step, self.decoder.start(enc)
 
     def loss(
-        self, source: Padded, target: Padded, smoothing: float = 0.0, carried: Carried | None = None
+        self,
+        source: Source,
+        target: Padded,
+        aims: Aims | None = None,
+        carried: Carried | None = None,
     ) -> tuple[Loss, Carried]:
         """−Σ log p(y_t | y_<t, x), by teacher forcing. Targets end in EOS; BOS is put in front
         here.
         """
+        aims = aims or Aims()
         enc: Encoded = self.encoder(source)
-        values = target.values
+        values, alphabet = target.values, self.head.prepare(enc, source)
         state = carried.state if carried else self.decoder.start(enc)
         first = carried.last if carried else values.new_full((len(values),), BOS)
         inputs = torch.cat([first[:, None], values[:, :-1]], 1)
+        if aims.sampling and self.training:
+            inputs = self._sampled(inputs, enc, state, alphabet, aims.sampling)
         xs = self.head.embed(inputs, enc)
-        features, state, _ = self.decoder.unroll(xs, state, self.decoder.prepare(enc))
-        loss = self.head.loss(features, target, self.head.prepare(enc), smoothing)
+        features, state, weights = self.decoder.unroll(xs, state, self.decoder.prepare(enc))
+        loss = self.head.loss(features, target, alphabet, weights, aims.smoothing)
+        if aims.coverage and weights is not None:
+            loss = loss._replace(total=loss.total + aims.coverage * coverage(weights, target.mask))
         return loss, Carried(tree_map(Tensor.detach, state), values[:, -1])
 
+    @torch.no_grad()
+    def _sampled(
+        self, inputs: Tensor, enc: Encoded, state: State, alphabet: State, rate: float
+    ) -> Tensor:
+        """Scheduled sampling (Bengio et al. 2015): a share of the history is the model's own.
 
-def build(spec: ModelSpec, source: int, target: int) -> Model:
-    """A model with fresh weights, for alphabets of the given sizes (source is 0 where nothing is
-    read).
+        What it would write is drawn in a first pass over the gold history (Mihaylova and Martins
+        2019), so that the second pass, which learns, stays parallel.
+        """
+        xs = self.head.embed(inputs, enc)
+        features, _, weights = self.decoder.unroll(xs, state, self.decoder.prepare(enc))
+        rows = None if weights is None else weights.flatten(0, 1)
+        log_probs = self.head(features.flatten(0, 1), alphabet, rows)
+        drawn = torch.multinomial(log_probs.exp(), 1).view_as(inputs)
+        own = torch.cat([inputs[:, :1], drawn[:, :-1]], 1)
+        return torch.where(torch.rand_like(own, dtype=torch.float) < rate, own, inputs)
 
-    >>> model = build(ModelSpec(), source=30, target=40)
+
+def build(spec: ModelSpec, sources: tuple[int, ...], target: int) -> Model:
+    """A model with fresh weights, for alphabets of the given sizes, one per source column.
+
+    >>> model = build(ModelSpec(), sources=(30,), target=40)
     >>> sum(p.numel() for p in model.parameters()) > 1_000_000
     True
     """
-    encoder = _encoder(spec.encoder, source)
-    attention = spec.attention
-    if attention is None and spec.decoder.context == "attention":
-        attention = AttentionSpec()
-    decoder = Recurrent(spec.decoder, spec.head.embedding, encoder.sizes, attention)
-    model = Model(encoder, decoder, Vocabulary(spec.head, target, decoder.size))
+    if isinstance(spec.encoder, NothingSpec) != (not sources):
+        raise UserError("model.encoder and the data do not agree on whether there is a source")
+    encoder = make_encoder(spec.encoder, sources)
+    attention = spec.attention or (AttentionSpec() if attends(spec.decoder) else None)
+    decoder = make_decoder(spec.decoder, spec.head.embedding, encoder.sizes, attention)
+    if spec.head.kind == "copy" and not (attends(spec.decoder) and spec.encoder.kind == "text"):
+        raise UserError("model.head.kind=copy needs attention over a single source of text")
+    labels = isinstance(spec.decoder, StillSpec)
+    model = Model(encoder, decoder, make_head(spec.head, target, decoder.size, labels))
     if spec.init is not None:
         for parameter in model.parameters():
             nn.init.uniform_(parameter, -spec.init, spec.init)
     return model
 
 
-def _encoder(spec: TextSpec | NothingSpec, source: int) -> Encoder:
-    if isinstance(spec, NothingSpec):
-        return Nothing()
-    if not source:
-        raise UserError("model.encoder reads text, but the data has no source column")
-    return Text(spec, source)
+def attends(spec: DecoderSpec) -> bool:
+    """Whether a decoder of this kind looks at the annotations by attention.
+
+    >>> attends(RecurrentSpec()), attends(StillSpec())
+    (True, False)
+    """
+    if isinstance(spec, RecurrentSpec):
+        return spec.context == "attention"
+    return isinstance(spec, StillSpec) and spec.pool == "attention"

@@ -2,7 +2,16 @@
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
+
+
+class Aims(NamedTuple):
+    """What is asked of a model beside the likelihood of its targets."""
+
+    smoothing: float = 0.0  # a share of the weight spread over the alphabet
+    coverage: float = 0.0  # how much attending twice to the same place costs
+    sampling: float = 0.0  # a share of the history that the model writes itself
 
 
 class Loss(NamedTuple):
@@ -28,3 +37,14 @@ def cross_entropy(log_probs: Tensor, targets: Tensor, smoothing: float = 0.0) ->
         spread = log_probs.masked_fill(~possible, 0).sum(-1) / possible.sum(-1)
         total = (1 - smoothing) * nll - smoothing * spread.sum()
     return Loss(total, nll.detach(), targets.new_tensor(targets.numel()))
+
+
+def coverage(weights: Tensor, mask: Tensor) -> Tensor:
+    """See et al. 2017, eq. 12: Σ_t Σ_j min(a_tj, Σ_u<t a_uj), of weights (B, T, S), steps (B, T).
+
+    >>> twice = torch.tensor([[[1.0, 0.0], [1.0, 0.0]]])
+    >>> coverage(twice, torch.ones(1, 2, dtype=torch.bool))
+    tensor(1.)
+    """
+    before = weights.cumsum(1) - weights
+    return (torch.minimum(weights, before).sum(-1) * mask).sum()

@@ -1,6 +1,6 @@
 """From raw inputs to predictions: the only door for the command line, evaluation and services."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -8,16 +8,21 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from dragoman import search
-from dragoman.checkpoint import Fields, load_model
+from dragoman.answers import arrange, read_dictionary, replace_unknown
+from dragoman.checkpoint import Fields, Loaded, load_model
 from dragoman.config import Config, SearchSpec, resolve_search
-from dragoman.core import BOS, EOS, PAD, Hypotheses, Padded
+from dragoman.core import EOS, PAD, SPECIALS, Hypotheses, move
+from dragoman.corpus import encode
 from dragoman.data.batches import Examples, Ragged
+from dragoman.data.text import Listed
+from dragoman.decode import Asked, Query, ask, decode, team, words
+from dragoman.errors import UserError
 from dragoman.model import Model
 
 Floats = npt.NDArray[np.float32]
+Input = str | tuple[str, ...]  # a text, or one per source column
 CHUNK = 16  # batches read ahead, so that rows of like length can be decoded together
 
 
@@ -53,16 +58,31 @@ class Scored:
 class Predictor:
     """A model with its fields, ready for raw text."""
 
-    def __init__(self, config: Config, fields: Fields, model: Model) -> None:
+    def __init__(
+        self,
+        config: Config,
+        fields: Fields,
+        model: Model,
+        others: Sequence[Loaded] = (),
+        lm: Loaded | None = None,
+        dictionary: Mapping[str, str] | None = None,
+    ) -> None:
+        """`others` make an ensemble with the model, `lm` adds what it knows of the target language,
+        `dictionary` translates source words that become <unk>.
+        """
         self.config, self.fields, self.model = config, fields, model
+        self.team = team(Loaded(config, fields, model), others, lm)
+        self.dictionary = dictionary
 
     def __call__(
-        self, inputs: str | Sequence[str], **options: object
+        self, inputs: Input | list[Input], **options: object
     ) -> "Prediction | list[Prediction]":
-        """A text in, a prediction out; a list in, a list out. Options are those of `search`."""
-        several = [inputs] if isinstance(inputs, str) else list(inputs)
+        """A text in, a prediction out; a list in, a list out. Options are those of `search`.
+        A model that reads several columns takes a tuple of texts for each input.
+        """
+        several = inputs if isinstance(inputs, list) else [inputs]
         results = self.predict(several, self.options(**options))
-        return results[0] if isinstance(inputs, str) else results
+        return results if isinstance(inputs, list) else results[0]
 
     def options(self, **changes: object) -> SearchSpec:
         """The model's own search options with some changed; unknown names are refused."""
@@ -72,30 +92,39 @@ class Predictor:
 
     def predict(
         self,
-        inputs: Sequence[str],
+        inputs: Sequence[Input | Asked],
         options: SearchSpec | None = None,
         batch_size: int = 32,
         first: int = 0,
     ) -> list[Prediction]:
         """As many predictions as inputs, in their order. An input of blanks gives an empty answer.
+        `Asked(texts, require)` is an input with phrases that its own answer must contain.
 
         `first` is the place of the first input in a longer stream; sampling depends on it.
         """
         options = options or self.config.search
         results = [EMPTY] * len(inputs)
-        busy = [i for i, text in enumerate(inputs) if text.strip() or not self.fields.source]
-        ids = [self._encode(inputs[i]) for i in busy]
-        order = sorted(range(len(busy)), key=lambda k: len(ids[k]))
+        asked = [self._asked(one) for one in inputs]
+        busy = [
+            i
+            for i, one in enumerate(asked)
+            if not self.fields.source or any(map(str.strip, one.texts))
+        ]
+        queries = [ask(self.team.first, asked[i]) for i in busy]
+        order = sorted(range(len(busy)), key=lambda k: len(queries[k].ids[0]))
         for begin in range(0, len(order), batch_size):
             part = order[begin : begin + batch_size]
             places = [busy[k] for k in part]
-            found = self._decode([ids[k] for k in part], options, [first + i for i in places])
+            found = self._decode([queries[k] for k in part], options, [first + i for i in places])
             for place, prediction in zip(places, found, strict=True):
                 results[place] = prediction
         return results
 
     def stream(
-        self, inputs: Iterable[str], options: SearchSpec | None = None, batch_size: int = 32
+        self,
+        inputs: Iterable[Input | Asked],
+        options: SearchSpec | None = None,
+        batch_size: int = 32,
     ) -> Iterator[Prediction]:
         """Predictions one by one, in order and in bounded memory, however long the input is.
 
@@ -107,138 +136,131 @@ class Predictor:
             yield from self.predict(chunk, options, batch_size, first)
             first += len(chunk)
 
-    def score(self, pairs: Sequence[tuple[str, str]], batch_size: int = 32) -> list[Scored]:
-        """How likely each target is, given its source (a language model ignores the source)."""
-        reader, writer = self.fields
-        encode = writer.line if self.config.data.format == "running" else writer.encode
-        targets = Ragged.of(encode(target) for _, target in pairs)
-        sources = Ragged.of(reader.encode(source) for source, _ in pairs) if reader else None
-        examples = Examples(sources, targets)
+    def score(self, rows: Sequence[Sequence[str]], batch_size: int = 32) -> list[Scored]:
+        """How likely each row's last text is, given those before it (the sources)."""
+        examples, writer = self._examples(rows), self.fields.target
         order = np.argsort(examples.lengths, kind="stable")
-        results: list[Scored | None] = [None] * len(pairs)
+        results: list[Scored | None] = [None] * len(rows)
         for begin in range(0, len(order), batch_size):
-            rows = order[begin : begin + batch_size]
-            batch = examples.batch(rows)
+            part = order[begin : begin + batch_size]
+            batch = move(examples.batch(part)[:2], self.device)
             with torch.inference_mode():
-                pair = self.model.begin(batch.source.to(self.device))
-                found = search.force(*pair, batch.target.values.to(self.device))
-            for row, log_probs in zip(rows, found.log_probs[:, 0].cpu().tolist(), strict=True):
-                ids = targets[int(row)].tolist()
+                found = search.force(*self.model.begin(batch[0]), batch[1].values)
+            for row, log_probs in zip(part, found.log_probs[:, 0].cpu().tolist(), strict=True):
+                ids = examples.target[int(row)].tolist()
                 kept = tuple(log_probs[: len(ids)])
-                results[row] = Scored(sum(kept), kept, tuple(writer.units.tokens(ids)))
+                copied = (
+                    ask(self.team.first, Asked(tuple(rows[row][:-1]))).copied
+                    if examples.copies
+                    else ()
+                )
+                tokens = (writer.symbol(i, copied) for i in ids)
+                results[row] = Scored(sum(kept), kept, tuple(tokens))
         return [result for result in results if result is not None]
+
+    def _examples(self, rows: Sequence[Sequence[str]]) -> Examples:
+        """Rows as symbols; a language model has no sources, whatever stands before its text."""
+        if self.config.data.format == "running":
+            return Examples([], Ragged.of(self.fields.target.line(row[-1]) for row in rows))
+        width = len(self.fields.sources)
+        columns = zip(*((*row[:width], row[-1]) for row in rows), strict=True)
+        return encode(self.config, self.fields, list(columns))
 
     @property
     def device(self) -> torch.device:
         return next(self.model.parameters()).device
 
-    def _encode(self, text: str) -> list[int]:
-        """A source, or a language model's prompt."""
-        reader = self.fields.source
-        return reader.encode(text) if reader else self.fields.target.prompt(text)
+    def _asked(self, one: Input | Asked) -> Asked:
+        asked = one if isinstance(one, Asked) else Asked((one,) if isinstance(one, str) else one)
+        count = max(len(self.fields.sources), 1)
+        if len(asked.texts) != count:
+            raise UserError(f"an input of {len(asked.texts)} texts, this model reads {count}")
+        return asked
 
     def _decode(
-        self, ids: list[list[int]], options: SearchSpec, places: list[int]
+        self, queries: list[Query], options: SearchSpec, places: list[int]
     ) -> list[Prediction]:
-        rows = Ragged.of(ids)
-        given = rows.pad(range(len(ids))).to(self.device)
-        limits = self._limits(rows, options)
         with torch.inference_mode():
-            found = self._search(given, limits, options, places)
-        return self._present(ids, found)
+            found = decode(self.team, queries, options, places)
+        return self._present(queries, found, options)
 
-    def _search(
-        self, given: Padded, limits: Tensor, options: SearchSpec, places: list[int]
-    ) -> Hypotheses:
-        source = given if self.fields.source else Padded(given.values[:, :0], given.mask[:, :0])
-        pair = search.never(self.model.begin(source), [PAD, BOS])
-        prompts = 0 if self.fields.source else given.mask.sum(1)  # written, too, but not counted
-        pair = search.within(pair, prompts + options.min_length, limits)
-        if not self.fields.source:
-            pair = search.prefix(pair, given.values)
-        steps = int(limits.max()) + 1
-        if options.sample:
-            noise = chance(options.seed, places, options.n_best, steps)
-            return search.sample(
-                *pair,
-                noise,
-                temperature=options.temperature,
-                top_k=options.top_k,
-                top_p=options.top_p,
-            )
-        if options.beam == 1 and options.n_best == 1:
-            return search.greedy(*pair, steps)
-        width = max(options.beam, options.n_best)
-        return search.beam(
-            *pair, steps, width=width, normalize=options.normalize, n_best=options.n_best
-        )
-
-    def _limits(self, rows: Ragged, options: SearchSpec) -> Tensor:
-        """How many symbols each answer may have: a matter of its own source, never of its
-        neighbours.
-        """
-        lengths = torch.from_numpy(rows.lengths)
-        most = self.fields.target.spec.max_length
-        if not self.fields.source:  # a prompt comes on top
-            return lengths + (options.max_length or max(most, options.min_length))
-        if options.max_length:
-            return torch.full_like(lengths, options.max_length)
-        limits = (lengths * (options.ratio or 2.0)).ceil().long().clamp(max=most - 10) + 10
-        return limits.clamp(min=options.min_length)
-
-    def _present(self, ids: list[list[int]], found: Hypotheses) -> list[Prediction]:
+    def _present(
+        self, queries: list[Query], found: Hypotheses, options: SearchSpec
+    ) -> list[Prediction]:
         tokens, scores = found.tokens.cpu().tolist(), found.scores.cpu().tolist()
         log_probs = found.log_probs.cpu().tolist()
         weights = None if found.weights is None else found.weights.float().cpu().numpy()
+        widths = [max(map(len, ids)) for ids in zip(*(query.ids for query in queries), strict=True)]
         results = []
-        for b, given in enumerate(ids):
-            ranked = [
-                self._one(
-                    given, tokens[b][k], log_probs[b][k], None if weights is None else weights[b, k]
-                )
-                for k in range(len(scores[b]))
-                if scores[b][k] > search.NEVER
-            ]
-            best, rest = ranked[0], tuple(ranked[1:])
-            results.append(replace(best, alternatives=rest))
+        for b, query in enumerate(queries):
+            ranked = []
+            for k in range(len(scores[b])):
+                if scores[b][k] > search.NEVER:
+                    seen = None if weights is None else self._seen(query, weights[b, k], widths)
+                    ranked.append(self._one(query, tokens[b][k], log_probs[b][k], seen))
+            if options.replace_unknown:
+                ranked = [self._known(query, one) for one in ranked]
+            order = arrange([one.text for one in ranked], [one.score for one in ranked], options)
+            best, *rest = (ranked[i] for i in order)
+            results.append(replace(best, alternatives=tuple(rest)))
         return results
 
+    def _seen(self, query: Query, weights: Floats, widths: list[int]) -> Floats:
+        """Attention over the input's own symbols: without padding, in the order of the text."""
+        parts, begin = [], 0
+        for reader, ids, width in zip(self.fields.sources.values(), query.ids, widths, strict=True):
+            part = weights[:, begin : begin + len(ids)]
+            if reader.spec.reverse:
+                part = np.concatenate([part[:, -2::-1], part[:, -1:]], 1)
+            parts.append(part)
+            begin += width
+        return np.concatenate(parts, 1)
+
     def _one(
-        self, given: list[int], path: list[int], log_probs: list[float], weights: Floats | None
+        self, query: Query, path: list[int], log_probs: list[float], weights: Floats | None
     ) -> Prediction:
-        reader, writer = self.fields
+        writer = self.fields.target
         length = next((t for t, symbol in enumerate(path) if symbol in (EOS, PAD)), len(path))
         spoken = length + (length < len(path) and path[length] == EOS)
-        source: tuple[str, ...] = ()
-        if reader:
-            source = (*reader.tokens(given), reader.units.tokens([EOS])[0])
+        source = [
+            token
+            for reader, ids in zip(self.fields.sources.values(), query.ids, strict=False)
+            for token in (*reader.tokens(ids), *reader.units.tokens([EOS]))
+        ]
         if weights is not None:
-            weights = weights[:length, : len(given)]
-            if reader and reader.spec.reverse:
-                weights = np.concatenate([weights[:, -2::-1], weights[:, -1:]], 1)
-            if writer.spec.reverse:
-                weights = weights[::-1]
+            weights = weights[:length][:: -1 if writer.spec.reverse else 1]
         kept = tuple(log_probs[:spoken])
-        text, tokens = writer.decode(path), tuple(writer.tokens(path))
-        return Prediction(text, tokens, float(sum(kept)), kept, source, weights)
+        text, tokens = writer.decode(path, query.copied), writer.tokens(path, query.copied)
+        return Prediction(text, tuple(tokens), float(sum(kept)), kept, tuple(source), weights)
+
+    def _known(self, query: Query, one: Prediction) -> Prediction:
+        """The answer with words of the source for its <unk>s; subwords and bytes have none."""
+        units = self.fields.target.units
+        if not isinstance(units, Listed):
+            return one
+        columns = zip(self.fields.sources.values(), query.asked.texts, strict=False)
+        source = [word for field, text in columns for word in (*words(field, text), SPECIALS[EOS])]
+        tokens = replace_unknown(one.tokens, one.alignment, source, self.dictionary)
+        return replace(one, tokens=tuple(tokens), text=units.join(tokens))
 
 
 EMPTY = Prediction("", (), 0.0, ())
 
 
-def chance(seed: int, places: Sequence[int], count: int, steps: int) -> Tensor:
-    """Uniform numbers (B, count, steps) that depend on the seed and each input's place alone.
-
-    >>> torch.equal(chance(1, [7, 8], 2, 3)[1], chance(1, [8], 2, 3)[0])
-    True
+def load(
+    folder: str | Path,
+    device: str = "cpu",
+    *,
+    others: Sequence[str | Path] = (),
+    lm: str | Path | None = None,
+    dictionary: str | Path | None = None,
+) -> Predictor:
+    """A trained model, ready for use: `load("model/")("text")`. Further folders make an ensemble
+    with it, or are a language model of its answers.
     """
-    rows = [
-        np.random.default_rng([seed, place]).random((steps, count), np.float32).T
-        for place in places
-    ]
-    return torch.from_numpy(np.stack(rows))
-
-
-def load(folder: str | Path, device: str = "cpu") -> Predictor:
-    """A trained model, ready for use: `load("model/")("text")`."""
-    return Predictor(*load_model(Path(folder), device))
+    return Predictor(
+        *load_model(Path(folder), device),
+        others=[load_model(Path(other), device) for other in others],
+        lm=load_model(Path(lm), device) if lm else None,
+        dictionary=read_dictionary(Path(dictionary)) if dictionary else None,
+    )

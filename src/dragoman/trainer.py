@@ -5,16 +5,16 @@ import json
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from dragoman.average import Average
 from dragoman.card import card
 from dragoman.checkpoint import (
-    Fields,
     Snapshot,
     restore,
     save_model,
@@ -22,47 +22,21 @@ from dragoman.checkpoint import (
     weights_of,
 )
 from dragoman.config import Config, TrainSpec
-from dragoman.core import leaves, rebuild
+from dragoman.core import leaves, move, rebuild
 from dragoman.corpus import Corpus, Running, steps_of
 from dragoman.data.batches import Batch, nothing
-from dragoman.errors import DragomanError, UserError
-from dragoman.model import Carried, Model, build
+from dragoman.device import pick_device
+from dragoman.errors import DragomanError
+from dragoman.fresh import new_model
+from dragoman.model import Carried
+from dragoman.objectives import Aims
 from dragoman.optimizers import make_optimizer, optimizer_tensors, rate, restore_optimizer
 from dragoman.progress import Reporter
-from dragoman.validate import EXPLODED, better, evaluate, watched
+from dragoman.standing import Progress
+from dragoman.validate import EXPLODED, evaluate, watched
 
 METRICS_FILE = "metrics.jsonl"
-CARRIED = "carried."
-
-
-@dataclass
-class Progress:
-    """Where a run stands, apart from its tensors. Chance needs no place here: it is drawn anew for
-    each step from the seed and the step's number.
-    """
-
-    step: int = 0
-    epoch: int = 0
-    position: int = 0  # batches of this epoch that are done
-    best: float | None = None
-    best_step: int = 0
-    stale: int = 0  # evaluations since the best
-    halvings: int = 0
-    since_halving: int = 0
-    nll: float = 0.0  # of the training symbols since the last evaluation
-    tokens: int = 0
-    seconds: float = 0.0
-    history: list[dict[str, float]] = field(default_factory=list)
-
-    def judge(self, metric: str, value: float, spec: TrainSpec) -> bool:
-        """Take note of an evaluation; whether it is the best so far."""
-        if better(metric, value, self.best):
-            self.best, self.best_step, self.stale, self.since_halving = value, self.step, 0, 0
-            return True
-        self.stale, self.since_halving = self.stale + 1, self.since_halving + 1
-        if spec.schedule == "plateau" and self.since_halving >= spec.plateau:
-            self.halvings, self.since_halving = self.halvings + 1, 0
-        return False
+CARRIED, AVERAGE = "carried.", "average."  # what a checkpoint holds beside the weights
 
 
 class Outcome(NamedTuple):
@@ -81,29 +55,32 @@ class Trainer:
         self.spec: TrainSpec = corpus.config.train
         self.device = pick_device(self.spec.device)
         self.metric = watched(self.config, corpus.fields)
+        self.aims = Aims(self.spec.label_smoothing, self.spec.coverage, self.spec.sampling)
         torch.manual_seed(self.spec.seed)
-        self.model = new_model(self.config, corpus.fields).to(self.device)
+        self.model = new_model(self.config, corpus.fields, reporter.say).to(self.device)
         self.optimizer = make_optimizer(self.spec, self.model.parameters())
         self.progress = Progress()
         self.batches = steps_of(corpus, 0)
         self.carried: Carried | None = None
         self.begun = time.monotonic()
         self.heard = torch.zeros((), dtype=torch.float64, device=self.device)  # nll, not yet read
+        self.average = Average(self.model, self.spec.ema) if self.spec.ema else None
         self.best = weights_of(self.model)
         self.saved: int | None = None  # the step of the last checkpoint
 
     def resume(self, snapshot: Snapshot) -> None:
         """Go on from a checkpoint."""
-        carried = {
-            k: snapshot.weights.pop(k) for k in sorted(snapshot.weights) if k.startswith(CARRIED)
-        }
+        carried = _pop(snapshot.weights, CARRIED)
+        averaged = _pop(snapshot.weights, AVERAGE)
         restore(self.model, snapshot.weights, self.folder)
+        if self.average:
+            self.average.load(averaged)
         restore_optimizer(self.optimizer, snapshot.optimizer)
         self.progress = Progress(**snapshot.progress)
         self.batches = steps_of(self.corpus, self.progress.epoch)
         if carried:
             tensors = [tensor.to(self.device) for tensor in carried.values()]
-            source = nothing(len(tensors[-1])).to(self.device)
+            source = move(nothing(len(tensors[-1])), self.device)
             _, like = self.model.begin(source)
             self.carried = Carried(rebuild(like, tensors[:-1]), tensors[-1])
         self.best, self.saved = snapshot.best, self.progress.step
@@ -168,14 +145,16 @@ class Trainer:
             parameters["lr"] = lr
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+        if self.average:
+            self.average.update(progress.step)
         self.heard += total
         progress.tokens += tokens
         return Outcome(total / max(tokens, 1), tokens)
 
     def _backward(self, batch: Batch, tokens: int) -> Tensor:
-        source, target = batch.source.to(self.device), batch.target.to(self.device)
+        source, target = move(batch.source, self.device), move(batch.target, self.device)
         with self._precision():
-            loss, carried = self.model.loss(source, target, self.spec.label_smoothing, self.carried)
+            loss, carried = self.model.loss(source, target, self.aims, self.carried)
         self.carried = carried if isinstance(self.corpus.train, Running) else None
         (loss.total / max(tokens, 1)).backward()  # type: ignore[no-untyped-call]
         return loss.nll
@@ -220,7 +199,8 @@ class Trainer:
         """Judge the model by what it writes, and publish it if it is the best so far."""
         progress = self.progress
         self._listen()
-        found = evaluate(self.corpus, self.model, self.metric)
+        with self.average.worn() if self.average else contextlib.nullcontext():
+            found, judged = evaluate(self.corpus, self.model, self.metric), weights_of(self.model)
         figures = {
             "step": progress.step,
             "epoch": round(progress.epoch + progress.position / max(len(self.batches), 1), 3),
@@ -232,7 +212,7 @@ class Trainer:
         progress.history.append(figures)
         improved = progress.judge(self.metric, found.figures[self.metric], self.spec)
         if improved or len(progress.history) == 1:
-            self.best = weights_of(self.model)
+            self.best = judged
         self.reporter.evaluation(figures, self.metric, improved, found.sample)
         self._publish()
 
@@ -256,6 +236,8 @@ class Trainer:
         if self.carried:
             tensors = [*leaves(self.carried.state), self.carried.last]
             weights |= {f"{CARRIED}{i:03d}": t.cpu().contiguous() for i, t in enumerate(tensors)}
+        if self.average:
+            weights |= {f"{AVERAGE}{name}": t.cpu() for name, t in self.average.tensors.items()}
         snapshot = Snapshot(
             self.config,
             self.corpus.fields,
@@ -274,25 +256,10 @@ class Trainer:
         self.heard = torch.zeros_like(self.heard)
 
 
-def new_model(config: Config, fields: Fields) -> Model:
-    """A model with fresh weights for these fields."""
-    return build(config.model, fields.source.size if fields.source else 0, fields.target.size)
-
-
-def pick_device(name: str) -> torch.device:
-    """The device that is named; `auto` is a GPU where there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise UserError(
-            f"train.device={name} cannot be used: {str(error).splitlines()[0]}"
-        ) from None
-    if device.type == "cuda":  # fp32 shall mean fp32: cuDNN would round to 10 bits on its own
-        torch.backends.cudnn.allow_tf32 = False
-    return device
+def _pop(weights: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Take out the tensors whose names begin with `prefix`, under the rest of the name."""
+    names = sorted(name for name in weights if name.startswith(prefix))
+    return {name.removeprefix(prefix): weights.pop(name) for name in names}
 
 
 def _mix(seed: int, step: int) -> int:

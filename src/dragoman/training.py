@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.checkpoint import MANIFEST, Snapshot, load_snapshot
-from dragoman.config import Config, Tree, merge, resolve, validate
+from dragoman.config import Config, resolve, validate
 from dragoman.corpus import load_corpus
 from dragoman.data.rows import Table, table_of
 from dragoman.errors import UserError
 from dragoman.predict import Predictor, load
 from dragoman.progress import Reporter
+from dragoman.recipes import Tree, merge
 from dragoman.trainer import Trainer
 
 try:

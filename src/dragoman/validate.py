@@ -1,6 +1,7 @@
 """How good a model is on rows it was not trained on, judged by what it writes by itself."""
 
 import math
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ import torch
 
 from dragoman.checkpoint import Fields
 from dragoman.config import Config
+from dragoman.core import move
 from dragoman.corpus import Corpus, Running
 from dragoman.data.batches import Batch, Budget, Examples, cut
 from dragoman.data.fields import clean
@@ -17,9 +19,9 @@ from dragoman.model import Model
 from dragoman.predict import Prediction, Predictor
 
 ROWS = 1000  # as many dev rows are decoded at each evaluation
-LOWER = {"cer", "wer", "per", "perplexity", "loss", "bits"}  # where less is better
 EXPLODED = 700.0  # -log p of a symbol: beyond it a perplexity is no number
-LIKELIHOODS = ["loss", "perplexity", "bits"]  # what needs no decoding
+LIKELIHOODS = ["loss", "perplexity", "bits"]  # what needs no decoding; less is better
+LOWER = {*LIKELIHOODS, *(name for name, metric in METRICS.items() if metric.better == "lower")}
 
 
 class Evaluation(NamedTuple):
@@ -49,10 +51,12 @@ def watched(config: Config, fields: Fields) -> str:
 def usual(fields: Fields) -> list[str]:
     """What people look at for such a target; the last tells most about progress."""
     units = fields.target.spec.units
-    if units == "subword":
-        return ["chrf", "bleu"]
+    if units in ("subword", "label"):
+        return ["chrf", "bleu"] if units == "subword" else ["f1-macro", "accuracy"]
     if units != "word":
         return ["exact", "cer"]
+    if all(re.fullmatch(r"O|[BIESLU]-.+", symbol) for symbol in fields.target.units.symbols):
+        return ["exact", "f1-entity"]
     spelled = fields.source is not None and fields.source.spec.units in ("char", "bytes")
     return ["exact", "per" if spelled else "wer"]  # letters to words are letters to phones
 
@@ -83,12 +87,12 @@ def evaluate(corpus: Corpus, model: Model, metric: str) -> Evaluation:
         rows = corpus.samples[:ROWS]
         predictor = Predictor(corpus.config, corpus.fields, model)
         written = predictor.predict(
-            [row[0] for row in rows], predictor.options(beam=1), batch_size=64
+            [row[:-1] for row in rows], predictor.options(beam=1), batch_size=64
         )
         spec = corpus.fields.target.spec
         wanted = [clean(row[-1], spec) for row in rows]  # as the model was taught to write
-        for score in compute(names, [prediction.text for prediction in written], wanted):
-            figures[score.name.lower()] = score.value
+        scores = compute(names, [prediction.text for prediction in written], wanted)
+        figures |= {name: score.value for name, score in zip(names, scores, strict=True)}
         sample = _sample(rows, written, wanted)
     model.train()
     return Evaluation(figures, sample)
@@ -101,7 +105,7 @@ def likelihood(dev: Examples | Running, model: Model, config: Config) -> dict[st
     with torch.inference_mode():
         for batch in _batches(dev, config):
             loss, after = model.loss(
-                batch.source.to(device), batch.target.to(device), carried=carried
+                move(batch.source, device), move(batch.target, device), carried=carried
             )
             carried = after if isinstance(dev, Running) else None
             total, tokens = total + float(loss.nll), tokens + int(loss.tokens)
@@ -126,4 +130,4 @@ def _sample(
     """A wrong answer if there is one: it tells more."""
     wrong = [i for i, text in enumerate(wanted) if written[i].text != text]
     at = wrong[len(wrong) // 2] if wrong else 0
-    return rows[at][0], written[at].text, wanted[at]
+    return " | ".join(rows[at][:-1]), written[at].text, wanted[at]

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TextIO
 import click
 
 from dragoman import __version__
-from dragoman.cli import apply, learn, look
+from dragoman.cli import apply, judge, learn, look
 from dragoman.errors import DragomanError
 
 
@@ -46,7 +46,7 @@ for verb in (
     learn.train,
     apply.predict,
     apply.score,
-    apply.evaluate,
+    judge.evaluate,
     apply.plot,
     look.recipes,
     look.info,

@@ -2,13 +2,12 @@
 
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from dragoman.cli.options import MODEL, data_tree, load, search_options
+from dragoman.cli.options import MODEL, helper_options, load, rule_options, search_options
 from dragoman.errors import UserError
 
 
@@ -20,39 +19,61 @@ from dragoman.errors import UserError
 @click.option(
     "--format", "layout", type=click.Choice(["text", "jsonl", "nbest", "pharaoh"]), default="text"
 )
-@click.option("--column", help="Read this column of a tsv, csv or jsonl file, by number or name.")
+@click.option(
+    "--column",
+    help="Read this column of a tsv, csv or jsonl file, by number or name; a,b: several.",
+)
 @click.option("--sample", is_flag=True, default=None, help="Draw answers at random.")
 @click.option("--temperature", type=float)
 @click.option("--top-k", type=int)
 @click.option("--top-p", type=float)
 @click.option("--seed", type=int, help="Of the draw.")
+@rule_options
+@click.option(
+    "--require-column",
+    metavar="COLUMN",
+    help="A column of phrases that the row's answer contains, with ' ||| ' between them.",
+)
+@helper_options
 def predict(
-    model: Path,
-    inputs: str,
-    batch_size: int,
-    device: str,
-    layout: str,
-    column: str | None,
-    **search: Any,
+    model: Path, inputs: str, batch_size: int, device: str, layout: str, **given: Any
 ) -> None:
     """Answer each line of INPUTS (default: stdin) with one line on stdout."""
     from dragoman.output import FORMATS
 
-    predictor = load(model, device)
-    options, write = predictor.options(**search), FORMATS[layout]
-    lines = _lines(inputs, column)
+    helpers = {name: given.pop(name) for name in ("others", "lm", "dictionary")}
+    columns, required = given.pop("column"), given.pop("require_column")
+    if given["lm_weight"] is not None and helpers["lm"] is None:
+        raise UserError("--lm-weight says how much a language model counts: name one with --lm")
+    if helpers["dictionary"]:
+        given["replace_unknown"] = True
+    predictor = load(model, device, **helpers)
+    asked = _asked(inputs, columns, required, max(len(predictor.fields.sources), 1))
+    # an option that is not given may be repeated, too: then it is an empty tuple
+    options = predictor.options(**{name: v for name, v in given.items() if v != ()})
     if inputs == "-" and sys.stdin.isatty():
         batch_size = 1  # somebody is typing: answer each line at once
-    for place, prediction in enumerate(predictor.stream(lines, options, batch_size)):
-        click.echo(write(prediction, place))
+    for place, prediction in enumerate(predictor.stream(asked, options, batch_size)):
+        click.echo(FORMATS[layout](prediction, place))
 
 
-def _lines(path: str, column: str | None) -> Iterator[str]:
+def _asked(path: str, columns: str | None, required: str | None, count: int) -> Iterator[Any]:
+    """The inputs of a file: `count` columns of source, and perhaps one of required phrases."""
     from dragoman.data.rows import iter_inputs
+    from dragoman.decode import Asked
 
-    columns = None if column is None else [int(column) if column.isdigit() else column]
-    layout: Any = "lines" if column is None else "auto"
-    return (row[0] for row in iter_inputs([path], format=layout, columns=columns, count=1))
+    chosen: list[int | str] = list(range(1, count + 1))
+    if columns is not None:
+        chosen = [int(c) if c.isdigit() else c for c in columns.split(",")]
+    if required is not None:
+        chosen.append(int(required) if required.isdigit() else required)
+    plain = columns is None and required is None and count == 1
+    layout: Any = "lines" if plain else "auto"
+    wanted = None if plain else chosen
+    for row in iter_inputs([path], format=layout, columns=wanted, count=len(chosen)):
+        phrases = row[-1].split(" ||| ") if required is not None else ()
+        texts = row[:-1] if required is not None else row
+        yield Asked(tuple(texts), tuple(phrase for phrase in phrases if phrase.strip()))
 
 
 @click.command()
@@ -75,50 +96,6 @@ def score(model: Path, data: tuple[str, ...], layout: str, batch_size: int, devi
     while chunk := [(row[0], row[-1]) for row in islice(rows, batch_size * 16)]:
         for scored in predictor.score(chunk, batch_size):
             click.echo(write(scored))
-
-
-@click.command()
-@MODEL
-@click.argument("data", nargs=-1, required=True)
-@search_options
-@click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    help="exact, cer, wer, per, bleu, chrf ...; else what fits.",
-)
-@click.option("--columns", help="Columns to read, by number or name.")
-@click.option(
-    "--on-bad-line", type=click.Choice(["error", "skip"]), default="error", show_default=True
-)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
-def evaluate(
-    model: Path,
-    data: tuple[str, ...],
-    batch_size: int,
-    device: str,
-    metrics: tuple[str, ...],
-    as_json: bool,
-    **rest: Any,
-) -> None:
-    """How good the model is on DATA, judged by what it writes by itself."""
-    import json
-
-    from dragoman.evaluate import evaluate_files
-
-    predictor = load(model, device)
-    table = data_tree(data, rest | {"dev": (), "layout": None})["data"]
-    search = {key: rest[key] for key in ("beam", "max_length", "min_length", "normalize")}
-    tell = partial(click.echo, err=True)
-    scores = evaluate_files(predictor, table, search, list(metrics), batch_size, tell)
-    if as_json:
-        click.echo(json.dumps({score.name: round(score.value, 4) for score in scores}))
-        return
-    for score in scores:
-        click.echo(
-            f"{score.name:<12} {score.value:10.3f}"
-            + (f"   {score.signature}" if score.signature else "")
-        )
 
 
 @click.command()

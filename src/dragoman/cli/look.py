@@ -13,13 +13,14 @@ def recipes() -> None:
     """List the recipes: name, parameters, paper, and what they are."""
     import torch
 
-    from dragoman.config import recipe, recipe_names, resolve
+    from dragoman.config import resolve
     from dragoman.model import build
+    from dragoman.recipes import recipe, recipe_names
 
     for name in recipe_names():
         known = recipe(name)
         with torch.device("meta"):
-            model = build(resolve(name).model, known.source, known.target)
+            model = build(resolve(name).model, known.sources, known.target)
         millions = sum(p.numel() for p in model.parameters()) / 1e6
         click.echo(f"{name:<20} {millions:7.1f} M   {known.paper}: {known.line}")
 

@@ -1,6 +1,7 @@
 """Options and arguments that several verbs share."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,29 +12,87 @@ MODEL = click.argument("model", type=click.Path(path_type=Path))
 
 def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options of every verb that decodes."""
-    for option in reversed(
-        [
-            click.option("--beam", type=int, help="Paths kept alive side by side; 1 is greedy."),
-            click.option("--max-length", type=int, help="Longest answer, in tokens."),
-            click.option("--min-length", type=int, help="Shortest answer, in tokens."),
-            click.option(
-                "--normalize", type=float, help="Paths compare by log p / length^NORMALIZE."
-            ),
-            click.option("--batch-size", type=click.IntRange(1), default=32, show_default=True),
-            click.option(
-                "--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, auto."
-            ),
-        ]
-    ):
+    return _all(
+        command,
+        click.option("--beam", type=int, help="Paths kept alive side by side; 1 is greedy."),
+        click.option("--max-length", type=int, help="Longest answer, in tokens."),
+        click.option("--min-length", type=int, help="Shortest answer, in tokens."),
+        click.option("--normalize", type=float, help="Paths compare by log p / length^NORMALIZE."),
+        click.option("--batch-size", type=click.IntRange(1), default=32, show_default=True),
+        click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, auto."),
+    )
+
+
+def rule_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What answers must be like; each is an option of `search` in the config, too."""
+    phrase: Any = partial(click.option, multiple=True, metavar="PHRASE")
+    flag: Any = partial(click.option, is_flag=True, default=None)
+    return _all(
+        command,
+        phrase("--ban", help="No answer contains this; may be repeated."),
+        phrase("--require", help="Every answer contains this; may be repeated."),
+        click.option("--no-repeat-ngram", type=int, help="No N tokens in a row twice."),
+        click.option("--repetition-penalty", type=float, help="p^X for tokens already written."),
+        click.option(
+            "--length-penalty",
+            type=click.Choice(["power", "gnmt"]),
+            help="What NORMALIZE is the exponent of: length, or (5 + length) / 6.",
+        ),
+        click.option(
+            "--coverage-penalty", type=float, help="Price of source tokens that were not looked at."
+        ),
+        click.option(
+            "--diverse", "groups", type=int, help="So many beams that avoid each other's tokens ..."
+        ),
+        click.option("--diversity", type=float, help="... at this price each."),
+        click.option("--lm-weight", type=float, help="How much the model of --lm counts."),
+        flag("--log-linear", help="An ensemble averages log-probabilities."),
+        click.option(
+            "--mbr",
+            type=click.Choice(["chrf", "bleu", "edit"]),
+            help="Give the answer that is most like the others found (minimum Bayes risk).",
+        ),
+        click.option("--samples", type=int, help="Draw so many answers for --mbr to choose from."),
+        flag("--replace-unknown", help="For an <unk>, the source token that was looked at."),
+    )
+
+
+def helper_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What a model may be helped by."""
+    folder = click.Path(path_type=Path)
+    return _all(
+        command,
+        click.option(
+            "--with",
+            "others",
+            multiple=True,
+            type=folder,
+            metavar="FOLDER",
+            help="A further model of the same target alphabet, for an ensemble; may be repeated.",
+        ),
+        click.option(
+            "--lm", type=folder, metavar="FOLDER", help="A language model of the same alphabet."
+        ),
+        click.option(
+            "--dictionary",
+            type=folder,
+            metavar="FILE",
+            help="Words and their translations (tsv) for --replace-unknown.",
+        ),
+    )
+
+
+def _all(command: Callable[..., Any], *options: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(options):
         command = option(command)
     return command
 
 
-def load(model: Path, device: str = "cpu") -> Any:
+def load(model: Path, device: str = "cpu", **helpers: Any) -> Any:
+    from dragoman.device import pick_device
     from dragoman.predict import load
-    from dragoman.trainer import pick_device
 
-    return load(model, str(pick_device(device)))
+    return load(model, str(pick_device(device)), **helpers)
 
 
 def data_tree(data: tuple[str, ...], rest: dict[str, Any]) -> dict[str, Any]:

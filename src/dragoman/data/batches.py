@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from dragoman.core import PAD, Padded
+from dragoman.core import PAD, Padded, Source
 
 Ints = npt.NDArray[np.int64]
 WINDOW = 100  # batches: rows are sorted by length within windows this long, and random beyond them
@@ -64,7 +64,7 @@ class Ragged:
 class Batch(NamedTuple):
     """What one training step reads, and which rows it is made of."""
 
-    source: Padded
+    source: Source
     target: Padded
     rows: Ints
 
@@ -80,23 +80,41 @@ def nothing(rows: int) -> Padded:
 
 
 class Examples:
-    """Encoded pairs; without a source for language models."""
+    """Encoded rows: any number of source columns, none for a language model, and a target.
 
-    def __init__(self, source: Ragged | None, target: Ragged) -> None:
-        self.source, self.target = source, target
+    `copies` is what copying each symbol of the first source would write.
+    """
+
+    def __init__(
+        self, sources: Sequence[Ragged], target: Ragged, copies: Ragged | None = None
+    ) -> None:
+        self.sources, self.target, self.copies = tuple(sources), target, copies
 
     def __len__(self) -> int:
         return len(self.target)
 
     @property
     def lengths(self) -> Ints:
-        """What a row costs: its longer side."""
-        mine = self.target.lengths
-        return mine if self.source is None else np.maximum(mine, self.source.lengths)
+        """What a row costs: its longest side."""
+        every = [self.target.lengths, *(source.lengths for source in self.sources)]
+        return np.asarray(np.max(np.stack(every), 0))
+
+    def select(self, rows: Ints) -> "Examples":
+        copies = self.copies.select(rows) if self.copies else None
+        return Examples([s.select(rows) for s in self.sources], self.target.select(rows), copies)
+
+    def source(self, rows: Sequence[int] | Ints) -> Source:
+        """What the encoder reads for some rows."""
+        if not self.sources:
+            return nothing(len(rows))
+        padded = [source.pad(rows) for source in self.sources]
+        if self.copies is not None:
+            both = torch.stack([padded[0].values, self.copies.pad(rows).values], -1)
+            return Padded(both, padded[0].mask)
+        return padded[0] if len(padded) == 1 else tuple(padded)
 
     def batch(self, rows: Ints) -> Batch:
-        source = nothing(len(rows)) if self.source is None else self.source.pad(rows)
-        return Batch(source, self.target.pad(rows), rows)
+        return Batch(self.source(rows), self.target.pad(rows), rows)
 
 
 class Budget(NamedTuple):

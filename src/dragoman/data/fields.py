@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field as Bound
 
 from dragoman.core import EOS
-from dragoman.data.text import FIRST, UNITS, UnitName, Units
+from dragoman.data.text import FIRST, UNITS, Listed, UnitName, Units
 from dragoman.errors import UserError
 from dragoman.spec import Spec
 
@@ -21,6 +21,7 @@ class TextSpec(Spec):
     """How a column of text becomes symbols."""
 
     units: Literal["auto"] | UnitName = "auto"
+    vectors: str | None = None  # a text file of word vectors to begin the embedding with
     size: Annotated[int, Bound(ge=FIRST + 1, le=1_000_000)] | None = (
         None  # of the alphabet, specials included
     )
@@ -56,8 +57,10 @@ class TextField:
         return self.units.size
 
     def encode(self, value: str) -> list[int]:
-        """Symbols, cut to the maximum length, with the end sign last."""
+        """Symbols, cut to the maximum length, with the end sign last; a label has no end."""
         ids = self.units.encode(clean(value, self.spec))[: self.spec.max_length]
+        if self.spec.units == "label":
+            return ids
         return [*(reversed(ids) if self.spec.reverse else ids), EOS]
 
     def prompt(self, value: str) -> list[int]:
@@ -76,12 +79,21 @@ class TextField:
         """Whether a value is cut when it is encoded."""
         return len(self.units.encode(clean(value, self.spec))) > self.spec.max_length
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Text of a path, which ends where its end sign or padding begins."""
+    def decode(self, ids: Sequence[int], copied: Sequence[str] = ()) -> str:
+        """Text of a path, which ends where its end sign or padding begins. Ids beyond the alphabet
+        are places in `copied`.
+        """
+        if isinstance(self.units, Listed):
+            return self.units.join(self.tokens(ids, copied))
         return self.units.decode(self.path(ids))
 
-    def tokens(self, ids: Sequence[int]) -> list[str]:
-        return self.units.tokens(self.path(ids))
+    def tokens(self, ids: Sequence[int], copied: Sequence[str] = ()) -> list[str]:
+        """The symbols of a path as people see them."""
+        return [self.symbol(i, copied) for i in self.path(ids)]
+
+    def symbol(self, i: int, copied: Sequence[str] = ()) -> str:
+        """One symbol as people see it."""
+        return copied[i - self.size] if i >= self.size else self.units.tokens([i])[0]
 
     def path(self, ids: Sequence[int]) -> list[int]:
         """The symbols before the end, in the order of the text."""
@@ -115,8 +127,8 @@ def clean(value: str, spec: TextSpec) -> str:
 
 def default_size(spec: TextSpec) -> int:
     """How large an alphabet may grow when nobody says."""
-    sizes = {"char": 8_000, "word": 32_000, "subword": 8_000, "bytes": FIRST + 256}
-    return spec.size or sizes[spec.units]
+    sizes = {"char": 8_000, "subword": 8_000, "bytes": FIRST + 256}
+    return spec.size or sizes.get(spec.units, 32_000)
 
 
 def settle(spec: TextSpec, values: Iterable[str]) -> TextSpec:

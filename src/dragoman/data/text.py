@@ -4,6 +4,7 @@ specials.
 
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Literal
@@ -11,7 +12,7 @@ from typing import Any, ClassVar, Literal
 from dragoman.core import SPECIALS, UNK
 from dragoman.errors import UserError
 
-UnitName = Literal["char", "word", "subword", "bytes"]
+UnitName = Literal["char", "word", "subword", "bytes", "label", "features"]
 FIRST = len(SPECIALS)
 SUBWORD_SENTENCES = 1_000_000  # as many lines as a subword model is trained on
 
@@ -73,8 +74,19 @@ class Listed(Units):
     def cut(text: str) -> Sequence[str]:
         raise NotImplementedError
 
+    @staticmethod
+    def join(symbols: Sequence[str]) -> str:
+        """The inverse of `cut`, as far as there is one."""
+        raise NotImplementedError
+
+    def find(self, symbol: str) -> int:
+        return self._ids.get(symbol, UNK)
+
     def encode(self, text: str) -> list[int]:
         return [self._ids.get(symbol, UNK) for symbol in self.cut(text)]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        return self.join(self.tokens(ids))
 
     def files(self) -> dict[str, bytes]:
         return {"vocabulary.json": json.dumps(self.symbols, ensure_ascii=False).encode()}
@@ -94,8 +106,9 @@ class Chars(Listed):
     def cut(text: str) -> Sequence[str]:
         return text
 
-    def decode(self, ids: Iterable[int]) -> str:
-        return "".join(self.tokens(ids))
+    @staticmethod
+    def join(symbols: Sequence[str]) -> str:
+        return "".join(symbols)
 
 
 class Words(Listed):
@@ -112,8 +125,46 @@ class Words(Listed):
     def cut(text: str) -> Sequence[str]:
         return text.split()
 
-    def decode(self, ids: Iterable[int]) -> str:
-        return " ".join(self.tokens(ids))
+    @staticmethod
+    def join(symbols: Sequence[str]) -> str:
+        return " ".join(symbols)
+
+
+class Labels(Listed):
+    """The whole text is one symbol: a class, a topic, an answer of a closed set.
+
+    >>> units = Labels.learn(["sport", "world news"], size=100, min_count=1)
+    >>> units.encode(" world news ")
+    [5]
+    """
+
+    kind = "label"
+
+    @staticmethod
+    def cut(text: str) -> Sequence[str]:
+        return [text.strip()]
+
+    @staticmethod
+    def join(symbols: Sequence[str]) -> str:
+        return " ".join(symbols)
+
+
+class Features(Listed):
+    """Grammatical features: what stands between `;`, `,`, `|`, brackets and blanks.
+
+    >>> Features.cut("N;ABL(PL)")
+    ['N', 'ABL', 'PL']
+    """
+
+    kind = "features"
+
+    @staticmethod
+    def cut(text: str) -> Sequence[str]:
+        return re.findall(r"[^;,|()\s]+", text)
+
+    @staticmethod
+    def join(symbols: Sequence[str]) -> str:
+        return ";".join(symbols)
 
 
 class Bytes(Units):
@@ -225,4 +276,11 @@ class Subwords(Units):
         return {"subword.model": self.proto}
 
 
-UNITS: dict[str, Any] = {"char": Chars, "word": Words, "subword": Subwords, "bytes": Bytes}
+UNITS: dict[str, Any] = {
+    "char": Chars,
+    "word": Words,
+    "subword": Subwords,
+    "bytes": Bytes,
+    "label": Labels,
+    "features": Features,
+}

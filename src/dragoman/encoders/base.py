@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torch import nn
 
-from dragoman.core import Encoded, Padded
+from dragoman.core import Encoded, Source
 
 
 class Sizes(NamedTuple):
@@ -22,5 +22,5 @@ class Encoder(nn.Module):
 
     sizes: Sizes
 
-    def forward(self, source: Padded) -> Encoded:
+    def forward(self, source: Source) -> Encoded:
         raise NotImplementedError

@@ -5,7 +5,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from dragoman.core import Encoded, Padded
+from dragoman.core import Encoded, Source
 from dragoman.encoders.base import Encoder, Sizes
 from dragoman.spec import Spec
 
@@ -25,7 +25,7 @@ class Nothing(Encoder):
         super().__init__()
         self.like = nn.Buffer(torch.zeros(()), persistent=False)  # knows the device and the type
 
-    def forward(self, source: Padded) -> Encoded:
+    def forward(self, source: Source) -> Encoded:
         rows = len(source.values)
         none = self.like.new_zeros(rows, 0)
         return Encoded(none.unsqueeze(-1), none.bool(), none, ())

@@ -5,7 +5,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from dragoman.cells import CELLS, Reader, StackSpec
-from dragoman.core import PAD, Encoded, Padded, State
+from dragoman.core import PAD, Encoded, Padded, Source, State
 from dragoman.encoders.base import Encoder, Sizes
 from dragoman.errors import UserError
 from dragoman.spec import Size
@@ -35,8 +35,10 @@ class Text(Encoder):
         summary = spec.hidden if spec.summary == "backward" else width
         self.sizes = Sizes(width, summary, ((width,) * slots,) * spec.layers)
 
-    def forward(self, source: Padded) -> Encoded:
+    def forward(self, source: Source) -> Encoded:
         ids, mask = source
+        if ids.dim() == 3:  # beside each symbol stands what copying it would write
+            ids = ids[..., 0]
         xs = self.dropout(self.table(ids))
         memory, finals = self.reader(Padded(xs, mask))
         return Encoded(self.dropout(memory), mask, self._summary(memory, mask, finals), finals)

@@ -1,4 +1,4 @@
-"""Decoders: a language model that steps a state, told about the source in one of three ways."""
+"""The recurrent decoder: the source reaches it once, at every step, or by attention."""
 
 from typing import Literal, NamedTuple
 
@@ -8,14 +8,16 @@ from torch import Tensor, nn
 from dragoman.attention import AttentionSpec, make_attention
 from dragoman.cells import CELLS, Stack, StackSpec
 from dragoman.core import Encoded, State, group
+from dragoman.decoders.base import Decoder, Written
 from dragoman.encoders.base import Sizes
 from dragoman.errors import UserError
 from dragoman.spec import Size
 
 
-class DecoderSpec(StackSpec):
+class RecurrentSpec(StackSpec):
     """Options of the recurrent decoder."""
 
+    kind: Literal["recurrent"] = "recurrent"
     context: Literal["initial", "every-step", "attention"] = "attention"
     start: Literal["copy", "dense", "zero"] = "dense"
     readout: Literal["plain", "tanh", "maxout"] = "tanh"
@@ -36,14 +38,7 @@ class Memory(NamedTuple):
     cells: State
     fed: Tensor  # (N, F) the last features under input feeding; (N, 0) otherwise
     masks: Tensor  # (N, L, hidden) recurrent dropout; (N, 0, 0) when there is none
-
-
-class Written(NamedTuple):
-    """What a decoder says before the head turns it into symbols."""
-
-    features: Tensor  # (N, F), or (B, T, F) when unrolled
-    state: Memory
-    weights: Tensor | None  # (N, S), or (B, T, S) when unrolled
+    seen: Tensor  # (N, S) coverage, the sum of all weights so far; (N, 0) otherwise
 
 
 class Readout(nn.Module):
@@ -51,7 +46,7 @@ class Readout(nn.Module):
     output.
     """
 
-    def __init__(self, spec: DecoderSpec, context: int, word: int) -> None:
+    def __init__(self, spec: RecurrentSpec, context: int, word: int) -> None:
         super().__init__()
         self.kind, self.reads_word = spec.readout, spec.readout_word
         width = spec.hidden + context + (word if spec.readout_word else 0)
@@ -70,11 +65,11 @@ class Readout(nn.Module):
         return self.dropout(mixed)  # type: ignore[no-any-return]
 
 
-class Recurrent(nn.Module):
+class Recurrent(Decoder):
     """z_i = φ'(c, u_{i-1}, z_{i-1}), with the context c given once, at every step, or attended."""
 
     def __init__(
-        self, spec: DecoderSpec, word: int, source: Sizes, attention: AttentionSpec | None = None
+        self, spec: RecurrentSpec, word: int, source: Sizes, attention: AttentionSpec | None = None
     ) -> None:
         super().__init__()
         _check(spec, source, attention)
@@ -86,6 +81,8 @@ class Recurrent(nn.Module):
         self.feed = attention is not None and attention.feed
         given = source.summary if spec.context == "every-step" else 0
         self.readout = Readout(spec, source.memory if attention else given, word)
+        self.size = self.readout.size
+        self.covers = attention is not None and attention.coverage
         self.stack = Stack(spec, word + given)
         self.dropout = nn.Dropout(spec.dropout)
         late = source.memory if self.before else self.readout.size if self.feed else 0
@@ -93,11 +90,6 @@ class Recurrent(nn.Module):
             self.inject = nn.Linear(late, self.stack.bottom.gates * spec.hidden, bias=False)
         if spec.start == "dense":
             self.bridge = nn.Linear(source.summary, spec.layers * spec.hidden)
-
-    @property
-    def size(self) -> int:
-        """How wide the features are that the head reads."""
-        return self.readout.size
 
     def prepare(self, enc: Encoded) -> Fixed:
         """What is computed once per source: projected keys."""
@@ -116,7 +108,8 @@ class Recurrent(nn.Module):
         else:
             cells = self.stack.start([none] * spec.layers)
         fed = none.new_zeros(rows, self.readout.size if self.feed else 0)
-        return Memory(cells, fed, self.stack.masks(none))
+        seen = none.new_zeros(rows, enc.mask.size(1) if self.covers else 0)
+        return Memory(cells, fed, self.stack.masks(none), seen)
 
     def step(self, x: Tensor, state: Memory, fixed: Fixed) -> Written:
         """One symbol further: x (N, E)."""
@@ -130,7 +123,7 @@ class Recurrent(nn.Module):
     def unroll(self, xs: Tensor, state: Memory, fixed: Fixed) -> Written:
         """Teacher forcing over all T at once, xs (B, T, E). Equals stepping."""
         xs = self.dropout(xs)
-        if self.before or self.feed:
+        if self.before or self.feed or self.covers:
             return self._loop(xs, state, fixed)
         given = self._given(fixed, xs)
         hs, cells = self.stack.unroll(torch.cat([xs, given], -1), state.cells, state.masks)
@@ -165,14 +158,15 @@ class Recurrent(nn.Module):
         """Cells and attention, one step on: h, the attended context, the new state, the weights."""
         context = weights = None
         if self.before:
-            context, weights = self._attend(state.cells[-1][0], fixed)
+            context, weights = self._attend(state.cells[-1][0], state.seen, fixed)
             gates = gates + self.inject(context)
         elif self.feed:
             gates = gates + self.inject(state.fed)
         h, cells = self.stack.step(gates, state.cells, state.masks)
         if self.attention and not self.before:
-            context, weights = self._attend(h, fixed)
-        return h, context, state._replace(cells=cells), weights
+            context, weights = self._attend(h, state.seen, fixed)
+        seen = state.seen + weights if self.covers and weights is not None else state.seen
+        return h, context, state._replace(cells=cells, seen=seen), weights
 
     def _given(self, fixed: Fixed, xs: Tensor) -> Tensor:
         """The context that is the same at every step, for rows (N, T, E): (N, T, C), C may be 0."""
@@ -182,17 +176,18 @@ class Recurrent(nn.Module):
         rows = summary.repeat_interleave(len(xs) // max(len(summary), 1), 0)
         return rows.unsqueeze(1).expand(-1, xs.size(1), -1)
 
-    def _attend(self, query: Tensor, fixed: Fixed) -> tuple[Tensor, Tensor]:
+    def _attend(self, query: Tensor, seen: Tensor, fixed: Fixed) -> tuple[Tensor, Tensor]:
         """N queries meet B memories."""
         assert self.attention is not None
-        enc = fixed.enc
+        enc, items = fixed.enc, len(fixed.enc.mask)
+        past = group(seen, items) if self.covers else None
         context, weights = self.attention(
-            group(query, len(enc.mask)), fixed.keys, enc.memory, enc.mask
+            group(query, items), fixed.keys, enc.memory, enc.mask, past
         )
         return context.flatten(0, 1), weights.flatten(0, 1)
 
 
-def _check(spec: DecoderSpec, source: Sizes, attention: AttentionSpec | None) -> None:
+def _check(spec: RecurrentSpec, source: Sizes, attention: AttentionSpec | None) -> None:
     """Refuse parts that do not fit, with the setting to change."""
     if (spec.context == "attention") != (attention is not None):
         raise UserError(

@@ -1,0 +1,49 @@
+"""A moving average of the weights: what is judged and kept where `train.ema` is set."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+
+class Average:
+    """Polyak's average, exponentially weighted. It warms up: at first it follows closely.
+
+    >>> model = nn.Linear(1, 1)
+    >>> average = Average(model, 0.5)
+    >>> with average.worn(): same = bool(model.weight == average.tensors["weight"])
+    >>> same
+    True
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.model, self.decay = model, decay
+        self.tensors = {n: p.detach().clone() for n, p in model.named_parameters()}
+
+    def update(self, step: int) -> None:
+        """Move towards the weights after the given step (counted from 1)."""
+        decay = min(self.decay, (1 + step) / (10 + step))
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                self.tensors[name].lerp_(parameter, 1 - decay)
+
+    @contextmanager
+    def worn(self) -> Iterator[None]:
+        """The model with the average as its weights, for a while."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        for name, tensor in tensors.items():
+            self.tensors[name].copy_(tensor)
+
+    def _swap(self) -> None:
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                kept = parameter.detach().clone()
+                parameter.copy_(self.tensors[name])
+                self.tensors[name] = kept

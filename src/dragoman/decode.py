@@ -1,0 +1,277 @@
+"""From search options to an answer's symbols: which rules wrap the model, in which order, and which
+strategy walks through the result.
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dragoman import search
+from dragoman.checkpoint import Loaded
+from dragoman.config import SearchSpec
+from dragoman.core import BOS, EOS, PAD, UNK, Hypotheses, Pair, move
+from dragoman.data.batches import Examples, Ragged
+from dragoman.data.copying import copy_ids, copy_target, pieces
+from dragoman.data.fields import TextField, clean
+from dragoman.data.text import Listed
+from dragoman.errors import UserError
+
+BLANK = "\u2581"  # how subword units write the blank before a word
+
+
+class Asked(NamedTuple):
+    """An input with the phrases that its own answer must contain."""
+
+    texts: tuple[str, ...]  # one per source column
+    require: tuple[str, ...] = ()
+
+
+class Query(NamedTuple):
+    """An input, encoded for one model."""
+
+    asked: Asked
+    ids: list[list[int]]  # per source column; a language model's prompt
+    copied: tuple[str, ...]  # the first source's symbols as text, where they can be copied
+
+
+class Team(NamedTuple):
+    """The model, and those that speak with it."""
+
+    first: Loaded
+    others: tuple[Loaded, ...] = ()  # an ensemble's further members
+    lm: Loaded | None = None  # a language model of the answers
+
+
+def team(first: Loaded, others: Sequence[Loaded] = (), lm: Loaded | None = None) -> Team:
+    """Models that can speak as one; those that cannot are refused."""
+    for other in [*others, *([lm] if lm else [])]:
+        mine, theirs = first.fields.target, other.fields.target
+        same = (mine.units.kind, mine.spec.reverse, list(mine.units.symbols))
+        if same != (theirs.units.kind, theirs.spec.reverse, list(theirs.units.symbols)):
+            raise UserError(
+                f"models that write together need the same target alphabet: one of {mine.size} "
+                f"{mine.units.kind} symbols and one of {theirs.size} {theirs.units.kind} symbols "
+                "differ; train them with the same target units, on the same targets"
+            )
+    for other in others:
+        if len(other.fields.sources) != len(first.fields.sources):
+            raise UserError("the models of an ensemble must read the same number of columns")
+        if other.model.decoder.ends != first.model.decoder.ends:
+            raise UserError("the models of an ensemble must write the same kind of answer")
+        if other.model.head.copies and not _copies_alike(first, other):
+            raise UserError("a model that copies needs a first model that copies the same symbols")
+    if lm is not None and lm.fields.sources:
+        raise UserError(
+            "the language model reads a source: give one that was trained on text alone"
+        )
+    return Team(first, tuple(others), lm)
+
+
+def _copies_alike(first: Loaded, other: Loaded) -> bool:
+    mine, theirs = first.fields.source, other.fields.source
+    return bool(first.model.head.copies and mine and theirs and mine.spec == theirs.spec)
+
+
+def ask(loaded: Loaded, asked: Asked) -> Query:
+    """The sources of an input, or a language model's prompt, in a model's own symbols."""
+    readers = list(loaded.fields.sources.values())
+    if not readers:
+        return Query(asked, [loaded.fields.target.prompt(asked.texts[0])], ())
+    ids = [reader.encode(text) for reader, text in zip(readers, asked.texts, strict=True)]
+    copied = pieces(readers[0], asked.texts[0]) if loaded.model.head.copies else ()
+    return Query(asked, ids, tuple(copied))
+
+
+def decode(
+    models: Team, queries: list[Query], options: SearchSpec, places: Sequence[int]
+) -> Hypotheses:
+    """The answers that the options ask for: of draws so many as are wanted, of a search somewhat
+    more, best first. `places` are those of the inputs in their stream: chance depends on them.
+    """
+    first, ends = models.first, models.first.model.decoder.ends
+    prompts = Ragged.of([] if first.fields.sources else query.ids[0] for query in queries)
+    begun = torch.from_numpy(prompts.lengths)
+    limits = _limits(first, queries, options)
+    wanted = _wanted(first.fields.target, queries, options)
+    if wanted and ends == "sign":
+        limits = torch.maximum(limits, begun + wanted.total)
+    pair = search.never(_mixed(models, queries, options), [PAD, BOS])
+    if first.model.head.copies:
+        own = torch.tensor([len(query.copied) for query in queries])
+        pair = search.below(pair, first.fields.target.size + own)
+    if not first.fields.sources:
+        pair = search.prefix(pair, prompts.pad(range(len(queries))).values)
+    pair = search.never_phrases(pair, banned(first.fields.target, options.ban))
+    if ends != "once":
+        least = begun + options.min_length if ends == "sign" else limits
+        pair = search.within(pair, least, limits)
+    if wanted:
+        pair = search.require(pair, wanted, limits)
+    if options.no_repeat_ngram:
+        pair = search.no_repeat_ngrams(pair, options.no_repeat_ngram)
+    steps = int(limits.max()) + (ends != "once")
+    if options.sample or options.samples:
+        return _draw(pair, chance(options, places, steps), options)
+    return _search(pair, steps, options, wanted, isinstance(first.fields.target.units, Listed))
+
+
+def _mixed(models: Team, queries: list[Query], options: SearchSpec) -> Pair:
+    """All models as one pair; what changes probabilities comes before what only restricts."""
+    first, size = models.first, models.first.fields.target.size
+    pair = _begin(first, queries)
+    if models.others:
+        asked = [query.asked for query in queries]
+        others = [_begin(one, [ask(one, a) for a in asked]) for one in models.others]
+        members = zip([first, *models.others], [pair, *others], strict=True)
+        known = [p if one.model.head.copies else search.known(p, size) for one, p in members]
+        pair = search.ensemble(*known, log_linear=options.log_linear)
+    if models.lm is not None:
+        speaker = search.known(_begin(models.lm, queries), size)
+        pair = search.fuse(pair, speaker, options.lm_weight)
+    return search.repetition_penalty(pair, options.repetition_penalty)
+
+
+def _begin(loaded: Loaded, queries: list[Query]) -> Pair:
+    columns = [Ragged.of(ids) for ids in zip(*(query.ids for query in queries), strict=True)]
+    copies = None
+    if loaded.model.head.copies:
+        copies = Ragged.of(copy_ids(query.copied, loaded.fields.target) for query in queries)
+    given = Examples(columns if loaded.fields.sources else [], columns[0], copies)
+    device = next(loaded.model.parameters()).device
+    return loaded.model.begin(move(given.source(np.arange(len(queries))), device))
+
+
+def _limits(loaded: Loaded, queries: list[Query], options: SearchSpec) -> Tensor:
+    """How many symbols each answer may have: a matter of its own source, not of its neighbours."""
+    lengths = torch.tensor([len(query.ids[0]) for query in queries])
+    ends = loaded.model.decoder.ends
+    if ends != "sign":
+        return lengths - 1 if ends == "source" else torch.ones_like(lengths)
+    most = loaded.fields.target.spec.max_length
+    if not loaded.fields.sources:  # a prompt comes on top
+        return lengths + (options.max_length or max(most, options.min_length))
+    if options.max_length:
+        return torch.full_like(lengths, options.max_length)
+    limits = (lengths * (options.ratio or 2.0)).ceil().long().clamp(max=most - 10) + 10
+    return limits.clamp(min=options.min_length)
+
+
+def _search(
+    pair: Pair, steps: int, options: SearchSpec, wanted: search.Phrases | None, spelled_once: bool
+) -> Hypotheses:
+    several = options.n_best > 1
+    spare = options.n_best if several and not spelled_once else 0  # some will be the same text
+    width = max(options.beam, options.n_best + spare)
+    width = -(-width // options.groups) * options.groups
+    if width == 1:
+        return search.greedy(*pair, steps)
+    taste = search.Taste(
+        gnmt=options.length_penalty == "gnmt",
+        coverage=options.coverage_penalty,
+        banks=wanted.banks if wanted else None,
+        groups=options.groups,
+        diversity=options.diversity,
+    )
+    kept = width if several or options.mbr else 1
+    return search.beam(
+        *pair, steps, width=width, normalize=options.normalize, n_best=kept, taste=taste
+    )
+
+
+def _draw(pair: Pair, noise: Tensor, options: SearchSpec) -> Hypotheses:
+    return search.sample(
+        *pair,
+        noise,
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+    )
+
+
+def chance(options: SearchSpec, places: Sequence[int], steps: int) -> Tensor:
+    """Uniform numbers (B, count, steps) that depend on the seed and each input's place alone.
+
+    >>> three = SearchSpec(n_best=3)
+    >>> torch.equal(chance(three, [7, 8], 2)[1], chance(three, [8], 2)[0])
+    True
+    """
+    count = options.samples or options.n_best
+    rows = [
+        np.random.default_rng([options.seed, place]).random((steps, count), np.float32).T
+        for place in places
+    ]
+    return torch.from_numpy(np.stack(rows))
+
+
+def spellings(field: TextField, phrase: str, copied: Sequence[str] = ()) -> list[list[int]]:
+    """The ways a phrase can stand in an answer. A phrase of subwords has two: as a word of its own
+    and, in texts without blanks or inside a word, joined to what stands before it.
+
+    >>> from dragoman.data.fields import TextSpec
+    >>> spellings(TextField.learn(TextSpec(units="char"), ["abc"]), "cab")
+    [[6, 4, 5]]
+    """
+    if copied:
+        ids = [i for i in copy_target(phrase, copied, field) if i != EOS]
+        return [ids] if ids else []
+    ids = field.units.encode(clean(phrase, field.spec))
+    found = [ids] if ids else []
+    if ids and field.units.kind == "subword":
+        piece = field.units.tokens(ids[:1])[0].removeprefix(BLANK)
+        joined = [i for i, symbol in enumerate(field.units.symbols, UNK + 1) if symbol == piece]
+        rest = joined[:1] + ids[1:] if piece else ids[1:]
+        if rest and rest != ids and (joined or not piece):
+            found.append(rest)
+    return [one[::-1] if field.spec.reverse else one for one in found]
+
+
+def words(field: TextField, text: str) -> list[str]:
+    """The symbols of a source as they were written, known or not.
+
+    >>> from dragoman.data.fields import TextSpec
+    >>> words(TextField.learn(TextSpec(units="word"), ["der Hund"]), "der Zorgon")
+    ['der', 'Zorgon']
+    """
+    if isinstance(field.units, Listed):
+        return list(field.units.cut(clean(text, field.spec)))[: field.spec.max_length]
+    return [token.replace(BLANK, "") for token in field.tokens(field.encode(text))]
+
+
+def banned(field: TextField, phrases: Sequence[str]) -> list[list[int]]:
+    """All spellings of phrases; what the alphabet cannot spell cannot be written anyway.
+
+    >>> from dragoman.data.fields import TextSpec
+    >>> banned(TextField.learn(TextSpec(units="char"), ["abc"]), ["ab", "xy"])
+    [[4, 5]]
+    """
+    every = chain.from_iterable(spellings(field, phrase) for phrase in phrases)
+    return [one for one in every if UNK not in one]
+
+
+def _wanted(field: TextField, queries: list[Query], options: SearchSpec) -> search.Phrases | None:
+    items = []
+    for query in queries:
+        phrases = dict.fromkeys((*options.require, *query.asked.require))
+        items.append([_required(field, phrase, query, options) for phrase in phrases])
+    return search.Phrases(items) if any(items) else None
+
+
+def _required(field: TextField, phrase: str, query: Query, options: SearchSpec) -> list[list[int]]:
+    found = spellings(field, phrase, query.copied)
+    good = [one for one in found if UNK not in one]
+    if found and not good:
+        raise UserError(f"'{phrase}' cannot be required: the model has no symbols to write it with")
+    bans = banned(field, options.ban)
+    free = [one for one in good if not any(_inside(ban, one) for ban in bans)]
+    if good and not free:
+        raise UserError(f"'{phrase}' is required, but it or a part of it is banned")
+    return free
+
+
+def _inside(part: list[int], whole: list[int]) -> bool:
+    places = range(len(whole) - len(part) + 1)
+    return any(whole[i : i + len(part)] == part for i in places)

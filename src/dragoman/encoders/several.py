@@ -1,0 +1,67 @@
+"""Several sources read side by side: a question and a story, a word and its features."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.core import Encoded, Source
+from dragoman.encoders.base import Encoder, Sizes
+from dragoman.encoders.text import Text, TextSpec
+from dragoman.errors import UserError
+from dragoman.spec import Size, Spec
+
+
+class SeveralSpec(Spec):
+    """One encoder per source column, in the order of the columns."""
+
+    kind: Literal["several"] = "several"
+    parts: tuple[TextSpec, ...] = (TextSpec(), TextSpec())
+    size: Size | None = None  # common width of the annotations; the widest part's when not given
+    fuse: Literal["concat", "product", "gate"] = "concat"  # how summaries become one
+
+
+class Several(Encoder):
+    """Memories side by side, summaries fused; the first part's last states are the final ones."""
+
+    def __init__(self, spec: SeveralSpec, vocabularies: tuple[int, ...]) -> None:
+        super().__init__()
+        if len(spec.parts) != len(vocabularies):
+            raise UserError(
+                f"model.encoder has {len(spec.parts)} parts for {len(vocabularies)} source columns"
+            )
+        self.fuse = spec.fuse
+        self.parts = nn.ModuleList(
+            Text(part, size) for part, size in zip(spec.parts, vocabularies, strict=True)
+        )
+        sizes = [part.sizes for part in self._parts()]
+        width = spec.size or max(size.memory for size in sizes)
+        self.even = nn.ModuleList(
+            nn.Identity() if size.memory == width else nn.Linear(size.memory, width)
+            for size in sizes
+        )
+        summary = sum(size.summary for size in sizes)
+        if self.fuse != "concat":
+            summary = width
+            self.views = nn.ModuleList(nn.Linear(size.summary, width) for size in sizes)
+        if self.fuse == "gate":
+            self.gates = nn.Linear(width * len(sizes), width * len(sizes))
+        self.sizes = Sizes(width, summary, sizes[0].finals)
+
+    def forward(self, source: Source) -> Encoded:
+        read = [part(one) for part, one in zip(self._parts(), source, strict=True)]
+        memory = torch.cat([even(r.memory) for even, r in zip(self.even, read, strict=True)], 1)
+        mask = torch.cat([r.mask for r in read], 1)
+        return Encoded(memory, mask, self._fuse([r.summary for r in read]), read[0].finals)
+
+    def _fuse(self, summaries: list[Tensor]) -> Tensor:
+        if self.fuse == "concat":
+            return torch.cat(summaries, -1)
+        views = [torch.tanh(v(s)) for v, s in zip(self.views, summaries, strict=True)]
+        if self.fuse == "product":
+            return torch.stack(views).prod(0)
+        gates = torch.sigmoid(self.gates(torch.cat(views, -1))).chunk(len(views), -1)
+        return torch.stack([g * v for g, v in zip(gates, views, strict=True)]).sum(0)
+
+    def _parts(self) -> list[Text]:
+        return [part for part in self.parts if isinstance(part, Text)]

@@ -1,0 +1,73 @@
+"""The metrics by the names people give on the command line and in configs."""
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from dragoman.errors import UserError, did_you_mean
+from dragoman.metrics.corpus import bleu, chrf, ter
+from dragoman.metrics.labels import accuracy, f1_entity, f1_macro, f1_micro
+from dragoman.metrics.rouge import rouge1, rouge2, rouge_l
+from dragoman.metrics.tally import Better, References, Score, Tally
+from dragoman.metrics.text import cer, exact, per, wer
+
+
+class Measure(Protocol):
+    """A metric of lines."""
+
+    name: str
+    better: Better
+
+    def __call__(self, hypotheses: Sequence[str], references: References, /) -> Score: ...
+
+    def tally(self, hypotheses: Sequence[str], references: References, /) -> Tally: ...
+
+
+METRICS: dict[str, Measure] = {
+    "bleu": bleu,
+    "chrf": chrf,
+    "ter": ter,
+    "rouge1": rouge1,
+    "rouge2": rouge2,
+    "rougeL": rouge_l,
+    "cer": cer,
+    "wer": wer,
+    "per": per,
+    "exact": exact,
+    "accuracy": accuracy,
+    "f1-micro": f1_micro,
+    "f1-macro": f1_macro,
+    "f1-entity": f1_entity,
+}
+
+
+def compute(names: Iterable[str], hypotheses: Sequence[str], references: References) -> list[Score]:
+    """The named metrics of one list of lines, in the order of the names.
+
+    All names are checked first: a typo in the last one should not cost the time of the others.
+
+    >>> [str(score) for score in compute(["exact", "cer"], ["ab", "c"], ["ab", ["d", "e"]])]
+    ['exact 50.00', 'CER 33.33']
+    """
+    return [tally.score() for tally in tallies(names, hypotheses, references)]
+
+
+def tallies(names: Iterable[str], hypotheses: Sequence[str], references: References) -> list[Tally]:
+    """The same, with the counting done and the adding left open.
+
+    >>> [tally.items for tally in tallies(["exact"], ["ab", "c"], ["ab", "d"])]
+    [2]
+    """
+    wanted = list(names)
+    require(wanted)
+    return [METRICS[name].tally(hypotheses, references) for name in wanted]
+
+
+def require(names: Iterable[str]) -> None:
+    """Refuse names that no metric has.
+
+    >>> require(["bleu"])
+    """
+    for name in names:
+        if name not in METRICS:
+            hint = did_you_mean(name, list(METRICS))
+            raise UserError(f"unknown metric '{name}'{hint}; known: {', '.join(METRICS)}")
