@@ -152,6 +152,32 @@ def test_a_phrase_of_subwords_has_two_spellings() -> None:
     assert spellings(field, "") == []
 
 
+def test_a_copying_model_can_be_required_to_copy(tmp_path: Path) -> None:
+    word = {"units": "word", "min_count": 3}
+    rows = [(f"der {one} da", f"the {one} there") for one in words(40)]
+    columns = {"dev_rows": 4, "source": word, "target": word}
+    tree = over(SPEEDY, data=columns, model={"head": {"kind": "copy", "embedding": 4}})
+    dragoman.train(rows, tmp_path / "m", config=tree, quiet=True)
+    model = dragoman.load(tmp_path / "m", others=[tmp_path / "m"])
+    asked = [Asked(("der zorgon da",), ("zorgon there",)), Asked(("blip",), ("the blip", "there"))]
+    for way in WAYS:
+        found = model.predict(asked, model.options(max_length=5, no_repeat_ngram=1, **way))
+        assert "zorgon there" in found[0].text
+        assert "the blip" in found[1].text
+        long = model(["a b c d e", "a"], min_length=12, no_repeat_ngram=1, **way)
+        assert set(long[1].tokens) <= {"a", "<unk>", *model.fields.target.units.symbols}
+
+
+def test_a_language_model_goes_on_from_its_prompt_as_required(speaker: Path) -> None:
+    model = dragoman.load(speaker)
+    for way in WAYS:
+        options = {"sample": False, "require": ["fab"], "ban": ["c"], "max_length": 5} | way
+        for prompt, one in zip(["ac", "", "f"], model(["ac", "", "f"], **options), strict=True):
+            assert one.text.startswith(prompt)
+            assert "fab" in one.text
+            assert "c" not in one.text[len(prompt) :]
+
+
 # --- n-best lists, least risk
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dragoman import search
-from dragoman.core import BOS, EOS, PAD, Hypotheses, Pair, Source, State, Step
+from dragoman.core import BOS, EOS, PAD, Hypotheses, Pair, State, Step, move
 from dragoman.model import ModelSpec
 from models import FEW, TARGET, make, rows_of, source
 
@@ -39,9 +39,8 @@ STRATEGIES: dict[str, Strategy] = {
 }
 
 
-def begin(spec: ModelSpec, data: Source | None = None, seed: int = 0) -> Pair:
-    given = source(spec) if data is None else data
-    return search.never(make(spec, seed).begin(given), [PAD, BOS])
+def begin(spec: ModelSpec) -> Pair:
+    return search.never(make(spec).begin(source(spec)), [PAD, BOS])
 
 
 def paths(found: Hypotheses) -> list[list[list[int]]]:
@@ -294,10 +293,12 @@ def test_diverse_groups_begin_differently(spec: ModelSpec) -> None:
     cost_the_same(begin(spec), found)
 
 
-def all_rules(data: Source, spec: ModelSpec, rows: list[int]) -> tuple[Pair, search.Phrases]:
-    speaker = FEW["gru-after-lm"]
-    lm = make(speaker, seed=5).begin(rows_of(source(speaker), rows))
-    models = [make(spec, seed).begin(data) for seed in (0, 1)]
+def all_rules(spec: ModelSpec, rows: list[int], device: str = "cpu") -> tuple[Pair, search.Phrases]:
+    def pair_of(one: ModelSpec, seed: int) -> Pair:
+        data = move(rows_of(source(one), rows), torch.device(device))
+        return make(one, seed).to(device).begin(data)
+
+    lm, models = pair_of(FEW["gru-after-lm"], 5), [pair_of(spec, seed) for seed in (0, 1)]
     pair = search.fuse(search.ensemble(*models), search.known(lm, TARGET), 0.3)
     pair = search.never(search.repetition_penalty(pair, 1.3), [PAD, BOS])
     if spec.head.kind == "copy":
@@ -311,21 +312,32 @@ def all_rules(data: Source, spec: ModelSpec, rows: list[int]) -> tuple[Pair, sea
     return search.no_repeat_ngrams(search.require(pair, wanted, most), 3), wanted
 
 
+def ruled_answers(
+    spec: ModelSpec, rows: list[int], way: str, device: str = "cpu"
+) -> list[list[list[int]]]:
+    pair, wanted = all_rules(spec, rows, device)
+    if way == "sample":
+        return paths(search.sample(*pair, noise(3, 2, STEPS)[rows]))
+    if way == "greedy":
+        return paths(search.greedy(*pair, STEPS))
+    taste = search.Taste(True, 0.3, wanted.banks, 2, 0.4)
+    return paths(search.beam(*pair, STEPS, width=6, normalize=0.8, n_best=6, taste=taste))
+
+
 @few
 def test_batch_size_and_order_change_nothing_with_all_rules(spec: ModelSpec) -> None:
-    def answers(rows: list[int], way: str) -> list[list[list[int]]]:
-        pair, wanted = all_rules(rows_of(source(spec), rows), spec, rows)
-        if way == "sample":
-            return paths(search.sample(*pair, noise(3, 2, STEPS)[rows]))
-        if way == "greedy":
-            return paths(search.greedy(*pair, STEPS))
-        taste = search.Taste(True, 0.3, wanted.banks, 2, 0.4)
-        return paths(search.beam(*pair, STEPS, width=6, normalize=0.8, n_best=6, taste=taste))
-
     for way in ("greedy", "beam", "sample"):
-        together = answers([0, 1, 2], way)
-        assert answers([2, 0, 1], way) == [together[i] for i in (2, 0, 1)]
-        assert [answers([row], way)[0] for row in range(3)] == together
+        together = ruled_answers(spec, [0, 1, 2], way)
+        assert ruled_answers(spec, [2, 0, 1], way) == [together[i] for i in (2, 0, 1)]
+        assert [ruled_answers(spec, [row], way)[0] for row in range(3)] == together
+
+
+@fewer
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_all_rules_are_the_same_on_a_gpu(spec: ModelSpec) -> None:
+    for way in ("greedy", "beam", "sample"):
+        here, there = (ruled_answers(spec, [0, 1, 2], way, on) for on in ("cpu", "cuda"))
+        assert here == there
 
 
 def test_gnmt_lengths_and_coverage_rank_as_in_the_paper() -> None:

@@ -297,7 +297,7 @@ def test_dev_rows_are_no_training_rows_and_always_the_same() -> None:
         tree = over(SPEEDY, data={"dev_rows": 8}, train={"seed": seed})
         corpus = load_corpus(resolve(tree=tree), None, lambda line: None, table_of(PAIRS))
         source = corpus.fields.source
-        train = {source.decode(corpus.train.source[row]) for row in range(len(corpus.train))}
+        train = {source.decode(corpus.train.sources[0][row]) for row in range(len(corpus.train))}
         return train, {row[0] for row in corpus.samples}
 
     train, dev = split(1)
@@ -343,7 +343,7 @@ def test_a_language_model_learns_lines_from_memory(tmp_path: Path) -> None:
         ([("a", "b"), ("c",)], "row 2 is not like the first"),
         ([("a", "b"), ("c", " ")], "row 2: empty text"),
         ([("a", "b"), ("c", 3)], "row 2"),
-        ([("a",), ("b",)], "pairs"),
+        ([("a",), ("b",)], "rows of 1 texts, this model takes 2"),
         ([("a", "b"), ("c", "\ud800")], "row 2: not valid Unicode"),
         ([], "no training data"),
     ],

@@ -99,6 +99,7 @@ def decode(
     wanted = _wanted(first.fields.target, queries, options)
     if wanted and ends == "sign":
         limits = torch.maximum(limits, begun + wanted.total)
+    # Inner rules win over outer ones: a prompt over bans, bans and limits over what is required.
     pair = search.never(_mixed(models, queries, options), [PAD, BOS])
     if first.model.head.copies:
         own = torch.tensor([len(query.copied) for query in queries])

@@ -26,7 +26,8 @@ def make_optimizer(spec: TrainSpec, parameters: Iterable[nn.Parameter]) -> torch
     if spec.optimizer == "adadelta":
         return torch.optim.Adadelta(parameters, rho=0.95, **options)
     if spec.optimizer == "adagrad":
-        return torch.optim.Adagrad(parameters, **options)
+        # from zero, the very first steps would be as large as the rate itself
+        return torch.optim.Adagrad(parameters, initial_accumulator_value=0.1, **options)
     kind = torch.optim.AdamW if spec.optimizer == "adamw" else torch.optim.Adam
     return kind(parameters, fused=True, **options)
 
