@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dragoman.errors import DragomanError, UserError
+    from dragoman.estimator import Transducer
     from dragoman.predict import Prediction, Predictor, Scored, load
     from dragoman.recipes import recipe, recipe_names
     from dragoman.training import train
@@ -19,6 +20,7 @@ __all__ = [
     "Prediction",
     "Predictor",
     "Scored",
+    "Transducer",
     "UserError",
     "load",
     "recipe",
@@ -32,6 +34,7 @@ _ROOMS = {
     "Prediction": "predict",
     "Predictor": "predict",
     "Scored": "predict",
+    "Transducer": "estimator",
     "load": "predict",
     "recipe": "recipes",
     "recipe_names": "recipes",

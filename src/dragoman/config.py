@@ -43,7 +43,7 @@ class DataSpec(Spec):
     source: TextSpec = TextSpec()
     more: dict[ColumnName, TextSpec] = Field(default_factory=dict)  # further source columns
     target: TextSpec = TextSpec()
-    shared: bool = False  # one alphabet for all columns
+    shared: bool | Literal["sources"] = False  # one alphabet for all columns, or all sources
 
     @model_validator(mode="after")
     def _names_differ(self) -> typing.Self:

@@ -125,7 +125,7 @@ def _learn(config: Config, table: Table, say: Say) -> tuple[Config, Fields]:
         for (name, spec), column in zip(config.source_specs.items(), columns, strict=False)
     }
     if data.shared:
-        fields = _learn_shared(specs, target, table)
+        fields = _learn_shared(specs, target, table, alone=data.shared == "sources")
     else:
         learned = {
             name: TextField.learn(spec, column)
@@ -143,16 +143,22 @@ def _settled(data: DataSpec, fields: Fields) -> DataSpec:
     return data.model_copy(update={"source": source, "more": specs, "target": fields.target.spec})
 
 
-def _learn_shared(specs: dict[str, TextSpec], target: TextSpec, table: Table) -> Fields:
-    """One alphabet for all columns."""
-    units = {spec.units for spec in (*specs.values(), target)}
+def _learn_shared(
+    specs: dict[str, TextSpec], target: TextSpec, table: Table, alone: bool
+) -> Fields:
+    """One alphabet for all columns; `alone`, for the sources, and another for the target."""
+    joined = [*specs.values()] if alone else [*specs.values(), target]
+    units = {spec.units for spec in joined}
     if len(units) > 1:
         raise UserError(
             f"data.shared needs the same units everywhere, not {' and '.join(sorted(units))}: "
-            "set data.source.units and data.target.units"
+            "set data.source.units and data.target.units, or data.shared=sources"
         )
-    common = TextField.learn(target, chain(*table.columns)).units
+    columns = table.columns[:-1] if alone else table.columns
+    common = TextField.learn(joined[0], chain(*columns)).units
     sources = {name: TextField(spec, common) for name, spec in specs.items()}
+    if alone:
+        return Fields(sources, TextField.learn(target, table.columns[-1]))
     return Fields(sources, TextField(target, common))
 
 

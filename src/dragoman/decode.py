@@ -86,11 +86,17 @@ def ask(loaded: Loaded, asked: Asked) -> Query:
     return Query(asked, ids, tuple(copied))
 
 
-def decode(
-    models: Team, queries: list[Query], options: SearchSpec, places: Sequence[int]
-) -> Hypotheses:
-    """The answers that the options ask for: of draws so many as are wanted, of a search somewhat
-    more, best first. `places` are those of the inputs in their stream: chance depends on them.
+class Ruled(NamedTuple):
+    """Models as one pair, with all the rules that the options ask for around it."""
+
+    pair: Pair
+    steps: int  # enough for the longest answer and its end
+    wanted: search.Phrases | None
+
+
+def ruled(models: Team, queries: list[Query], options: SearchSpec) -> Ruled:
+    """What a strategy walks through. Inner rules win over outer ones: a prompt over bans, bans and
+    limits over what is required.
     """
     first, ends = models.first, models.first.model.decoder.ends
     prompts = Ragged.of([] if first.fields.sources else query.ids[0] for query in queries)
@@ -99,7 +105,6 @@ def decode(
     wanted = _wanted(first.fields.target, queries, options)
     if wanted and ends == "sign":
         limits = torch.maximum(limits, begun + wanted.total)
-    # Inner rules win over outer ones: a prompt over bans, bans and limits over what is required.
     pair = search.never(_mixed(models, queries, options), [PAD, BOS])
     if first.model.head.copies:
         own = torch.tensor([len(query.copied) for query in queries])
@@ -114,10 +119,20 @@ def decode(
         pair = search.require(pair, wanted, limits)
     if options.no_repeat_ngram:
         pair = search.no_repeat_ngrams(pair, options.no_repeat_ngram)
-    steps = int(limits.max()) + (ends != "once")
+    return Ruled(pair, int(limits.max()) + (ends != "once"), wanted)
+
+
+def decode(
+    models: Team, queries: list[Query], options: SearchSpec, places: Sequence[int]
+) -> Hypotheses:
+    """The answers that the options ask for: of draws so many as are wanted, of a search somewhat
+    more, best first. `places` are those of the inputs in their stream: chance depends on them.
+    """
+    pair, steps, wanted = ruled(models, queries, options)
     if options.sample or options.samples:
         return _draw(pair, chance(options, places, steps), options)
-    return _search(pair, steps, options, wanted, isinstance(first.fields.target.units, Listed))
+    spelled_once = isinstance(models.first.fields.target.units, Listed)
+    return _search(pair, steps, options, wanted, spelled_once)
 
 
 def _mixed(models: Team, queries: list[Query], options: SearchSpec) -> Pair:

@@ -19,7 +19,7 @@ from dragoman.model import Model, build
 def new_model(config: Config, fields: Fields, say: Say = lambda line: None) -> Model:
     """A model with fresh weights for these fields."""
     model = build(config.model, fields.source_sizes, fields.target.size)
-    tables = [*source_tables(model.encoder), model.head.table]
+    tables = [*source_tables(model.encoder, len(fields.sources)), model.head.table]
     for field, table in zip([*fields.sources.values(), fields.target], tables, strict=True):
         if field.spec.vectors:
             found = fill(table, field, read_vectors(Path(field.spec.vectors), field))
@@ -27,9 +27,10 @@ def new_model(config: Config, fields: Fields, say: Say = lambda line: None) -> M
     return model
 
 
-def source_tables(encoder: nn.Module) -> list[nn.Embedding]:
-    """The embedding tables of an encoder, in the order of its source columns."""
-    return [module for module in encoder.modules() if isinstance(module, nn.Embedding)]
+def source_tables(encoder: nn.Module, columns: int) -> list[nn.Embedding]:
+    """The embedding tables of an encoder, one per source column; columns may share one."""
+    found = [module for module in encoder.modules() if isinstance(module, nn.Embedding)]
+    return found * columns if len(found) == 1 else found
 
 
 def fill(table: nn.Embedding, field: TextField, vectors: dict[str, npt.NDArray[np.float32]]) -> int:

@@ -1,7 +1,7 @@
 """Predictions as lines: text, JSON, Moses n-best lists, Pharaoh alignments."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,25 @@ def score_json(scored: Scored) -> str:
     return json.dumps(tree, ensure_ascii=False)
 
 
+def ranking_text(ranked: Sequence[tuple[str, float]]) -> str:
+    """Candidates and their log-probabilities, between tabs.
+
+    >>> ranking_text([("cat", -1.5), ("dog", -2.0)])
+    'cat\\t-1.500000\\tdog\\t-2.000000'
+    """
+    return "\t".join(f"{escape(text)}\t{score:.6f}" for text, score in ranked)
+
+
+def ranking_json(ranked: Sequence[tuple[str, float]]) -> str:
+    """A JSON list of objects.
+
+    >>> ranking_json([("cat", -1.5)])
+    '[{"text": "cat", "score": -1.5}]'
+    """
+    tree = [{"text": text, "score": round(score, 6)} for text, score in ranked]
+    return json.dumps(tree, ensure_ascii=False)
+
+
 def _tree(prediction: Prediction) -> dict[str, Any]:
     tree: dict[str, Any] = {
         "text": prediction.text,
@@ -86,4 +105,9 @@ FORMATS: dict[str, Callable[[Prediction, int], str]] = {
     "jsonl": as_json,
     "nbest": as_nbest,
     "pharaoh": as_pharaoh,
+}
+
+RANKINGS: dict[str, Callable[[Sequence[tuple[str, float]]], str]] = {
+    "text": ranking_text,
+    "jsonl": ranking_json,
 }

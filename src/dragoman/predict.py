@@ -20,6 +20,7 @@ from dragoman.data.text import Listed
 from dragoman.decode import Asked, Query, ask, decode, team, words
 from dragoman.errors import UserError
 from dragoman.model import Model
+from dragoman.streaming import generate
 
 Floats = npt.NDArray[np.float32]
 Input = str | tuple[str, ...]  # a text, or one per source column
@@ -40,6 +41,12 @@ class Prediction:
 
     def __str__(self) -> str:
         return self.text
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from dragoman.notebook import as_html
+
+        return as_html(self)
 
 
 @dataclass(frozen=True)
@@ -136,6 +143,27 @@ class Predictor:
             yield from self.predict(chunk, options, batch_size, first)
             first += len(chunk)
 
+    def generate(
+        self, prompt: str | Asked = "", options: SearchSpec | None = None, place: int = 0
+    ) -> Iterator[str]:
+        """A language model's text while it is written: pieces of what `predict` gives for the same
+        options (and place in a stream), each as soon as it can be read.
+        """
+        return generate(self.team, self._asked(prompt), options or self.config.search, place)
+
+    def rank(self, candidates: Sequence[str], source: Input = ()) -> list[tuple[str, float]]:
+        """Candidates for the answer to a source (a language model has none), the likeliest first,
+        each with its log-probability.
+        """
+        given = (source,) if isinstance(source, str) else source
+        if len(given) != len(self.fields.sources):
+            raise UserError(
+                f"a source of {len(given)} texts, this model reads {len(self.fields.sources)}"
+            )
+        scored = self.score([(*given, one) for one in candidates]) if candidates else []
+        pairs = zip(candidates, (one.score for one in scored), strict=True)
+        return sorted(pairs, key=lambda pair: -pair[1])
+
     def score(self, rows: Sequence[Sequence[str]], batch_size: int = 32) -> list[Scored]:
         """How likely each row's last text is, given those before it (the sources)."""
         examples, writer = self._examples(rows), self.fields.target
@@ -227,9 +255,10 @@ class Predictor:
             for reader, ids in zip(self.fields.sources.values(), query.ids, strict=False)
             for token in (*reader.tokens(ids), *reader.units.tokens([EOS]))
         ]
+        order = -1 if writer.spec.reverse else 1  # what is given is in the order of the text
         if weights is not None:
-            weights = weights[:length][:: -1 if writer.spec.reverse else 1]
-        kept = tuple(log_probs[:spoken])
+            weights = weights[:length][::order]
+        kept = (*log_probs[:length][::order], *log_probs[length:spoken])
         text, tokens = writer.decode(path, query.copied), writer.tokens(path, query.copied)
         return Prediction(text, tuple(tokens), float(sum(kept)), kept, tuple(source), weights)
 

@@ -61,6 +61,7 @@ class Trainer:
         self.optimizer = make_optimizer(self.spec, self.model.parameters())
         self.progress = Progress()
         self.batches = steps_of(corpus, 0)
+        self.per_epoch = max(1, math.ceil(len(self.batches) / self.spec.accumulate))  # of the first
         self.carried: Carried | None = None
         self.begun = time.monotonic()
         self.heard = torch.zeros((), dtype=torch.float64, device=self.device)  # nll, not yet read
@@ -108,19 +109,15 @@ class Trainer:
 
     def total_steps(self) -> int:
         """How many steps there can be at most."""
-        per_epoch = self.steps_per_epoch()
         limits = [
-            math.ceil(self.spec.epochs * per_epoch) if self.spec.epochs else None,
+            math.ceil(self.spec.epochs * self.per_epoch) if self.spec.epochs else None,
             self.spec.max_steps,
         ]
         return min((limit for limit in limits if limit is not None), default=1 << 62)
 
-    def steps_per_epoch(self) -> int:
-        return max(1, math.ceil(len(self.batches) / self.spec.accumulate))
-
     def interval(self) -> int:
         """Steps between evaluations: about an epoch, neither too rare nor too often."""
-        return self.spec.evaluate_every or min(max(self.steps_per_epoch(), 100), 2000)
+        return self.spec.evaluate_every or min(max(self.per_epoch, 100), 2000)
 
     def _finished(self) -> bool:
         patience = self.spec.patience

@@ -22,7 +22,7 @@ try:
 except ImportError:  # Windows has no such lock: there people must take care themselves
     fcntl = None  # type: ignore[assignment]
 
-Pairs = Sequence[tuple[str, str]] | Sequence[str]
+Pairs = Sequence[tuple[str, ...]] | Sequence[str]  # the last text of a row is its answer
 
 
 def train(

@@ -28,6 +28,7 @@ from dragoman.errors import UserError
 @click.option("--top-k", type=int)
 @click.option("--top-p", type=float)
 @click.option("--seed", type=int, help="Of the draw.")
+@click.option("--stream", is_flag=True, help="Print a language model's text as it is written.")
 @rule_options
 @click.option(
     "--require-column",
@@ -36,7 +37,7 @@ from dragoman.errors import UserError
 )
 @helper_options
 def predict(
-    model: Path, inputs: str, batch_size: int, device: str, layout: str, **given: Any
+    model: Path, inputs: str, batch_size: int, device: str, layout: str, stream: bool, **given: Any
 ) -> None:
     """Answer each line of INPUTS (default: stdin) with one line on stdout."""
     from dragoman.output import FORMATS
@@ -51,10 +52,26 @@ def predict(
     asked = _asked(inputs, columns, required, max(len(predictor.fields.sources), 1))
     # an option that is not given may be repeated, too: then it is an empty tuple
     options = predictor.options(**{name: v for name, v in given.items() if v != ()})
+    if stream:
+        _write_along(predictor, asked, options, layout)
+        return
     if inputs == "-" and sys.stdin.isatty():
         batch_size = 1  # somebody is typing: answer each line at once
     for place, prediction in enumerate(predictor.stream(asked, options, batch_size)):
         click.echo(FORMATS[layout](prediction, place))
+
+
+def _write_along(predictor: Any, prompts: Iterator[Any], options: Any, layout: str) -> None:
+    """Text while it is written: with its own line breaks, for people and not for line counts."""
+    from dragoman.streaming import refuse
+
+    if layout != "text":
+        raise UserError(f"--stream writes text alone: leave --format {layout} out")
+    refuse(predictor.team, options)  # before anybody has typed a prompt
+    for place, prompt in enumerate(prompts):
+        for piece in predictor.generate(prompt, options, place):
+            click.echo(piece, nl=False)
+        click.echo()
 
 
 def _asked(path: str, columns: str | None, required: str | None, count: int) -> Iterator[Any]:
@@ -82,7 +99,14 @@ def _asked(path: str, columns: str | None, required: str | None, count: int) -> 
 @click.option("--format", "layout", type=click.Choice(["text", "jsonl"]), default="text")
 @click.option("--batch-size", type=click.IntRange(1), default=32, show_default=True)
 @click.option("--device", default="cpu", show_default=True)
-def score(model: Path, data: tuple[str, ...], layout: str, batch_size: int, device: str) -> None:
+@click.option(
+    "--rank",
+    is_flag=True,
+    help="A line is a source (if there is one) and candidates, between tabs: best first.",
+)
+def score(
+    model: Path, data: tuple[str, ...], layout: str, batch_size: int, device: str, rank: bool
+) -> None:
     """Log-probability of each given target, given its source (if there is one)."""
     from itertools import islice
 
@@ -90,12 +114,28 @@ def score(model: Path, data: tuple[str, ...], layout: str, batch_size: int, devi
     from dragoman.output import score_json, score_text
 
     predictor = load(model, device)
+    if rank:
+        _rank(predictor, list(data) or ["-"], layout)
+        return
     count = 2 if predictor.fields.source else 1
     rows = iter_inputs(list(data) or ["-"], format="auto" if count == 2 else "lines", count=count)
     write = score_text if layout == "text" else score_json
     while chunk := [(row[0], row[-1]) for row in islice(rows, batch_size * 16)]:
         for scored in predictor.score(chunk, batch_size):
             click.echo(write(scored))
+
+
+def _rank(predictor: Any, data: list[str], layout: str) -> None:
+    """One line a line: its candidates, the likeliest first, each with its log-probability."""
+    from dragoman.data.rows import iter_inputs
+    from dragoman.output import RANKINGS
+
+    count = len(predictor.fields.sources)
+    for (line,) in iter_inputs(data, format="lines"):
+        texts = line.split("\t")
+        source = (*texts[:count], *[""] * (count - len(texts)))
+        candidates = [text for text in texts[count:] if text.strip()]
+        click.echo(RANKINGS[layout](predictor.rank(candidates, source)))
 
 
 @click.command()

@@ -19,6 +19,7 @@ class MatchSpec(StackSpec):
     kind: Literal["match"] = "match"
     embedding: Size = 256
     bidirectional: bool = False  # of the premise's reader; `hidden` is the size of all together
+    tied: bool = False  # one table for both texts; needs data.shared
 
 
 class Match(Encoder):
@@ -34,9 +35,10 @@ class Match(Encoder):
             raise UserError("model.encoder.kind=match has one layer, of even size if bidirectional")
         size = spec.hidden
         each = spec.model_copy(update={"hidden": size // 2}) if spec.bidirectional else spec
-        self.tables = nn.ModuleList(
-            nn.Embedding(v, spec.embedding, padding_idx=PAD) for v in vocabularies
-        )
+        if spec.tied and len(set(vocabularies)) > 1:
+            raise UserError("model.encoder.tied needs one alphabet: set data.shared=sources")
+        tables = [nn.Embedding(v, spec.embedding, padding_idx=PAD) for v in vocabularies]
+        self.tables = nn.ModuleList([tables[0]] * 2 if spec.tied else tables)
         self.premise = Reader(each, spec.embedding, spec.bidirectional)
         self.hypothesis = Reader(spec, spec.embedding, bidirectional=False)
         self.keys = nn.Linear(size, size, bias=False)

@@ -21,22 +21,35 @@ from dragoman.search.rules import (
     repetition_penalty,
     within,
 )
-from dragoman.search.strategies import force, greedy, nucleus, sample, top
+from dragoman.search.strategies import (
+    Pick,
+    by_chance,
+    force,
+    greedy,
+    likeliest,
+    nucleus,
+    sample,
+    top,
+    walk,
+)
 
 __all__ = [
     "NEVER",
     "PLAIN",
     "Banks",
     "Phrases",
+    "Pick",
     "Taste",
     "beam",
     "below",
+    "by_chance",
     "ensemble",
     "forbid",
     "force",
     "fuse",
     "greedy",
     "known",
+    "likeliest",
     "never",
     "never_phrases",
     "no_repeat_ngrams",
@@ -46,5 +59,6 @@ __all__ = [
     "require",
     "sample",
     "top",
+    "walk",
     "within",
 ]

@@ -1,6 +1,7 @@
 """Strategies that follow one path per row: a given one, the likeliest symbol, or chance."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -9,6 +10,14 @@ from dragoman.core import BOS, EOS, PAD, Hypotheses, State, StepFn, group, leaf,
 from dragoman.search.rules import NEVER
 
 Pick = Callable[[Tensor], Tensor]  # log-probabilities (N, V) -> tokens (N,)
+
+
+class Stride(NamedTuple):
+    """One symbol further on all paths. After the end of a path its tokens are PAD."""
+
+    tokens: Tensor  # (N,)
+    log_probs: Tensor  # (N,) of those tokens
+    weights: Tensor | None  # (N, S)
 
 
 def force(step: StepFn, state: State, targets: Tensor) -> Hypotheses:
@@ -43,7 +52,7 @@ def greedy(step: StepFn, state: State, max_steps: int) -> Hypotheses:
     >>> greedy(coin, torch.zeros(1), 3).tokens
     tensor([[[3, 3, 3]]])
     """
-    return _walk(step, state, max_steps, lambda log_probs: log_probs.argmax(-1))
+    return _collect(walk(step, state, max_steps, likeliest))
 
 
 def sample(
@@ -65,22 +74,46 @@ def sample(
     tensor([[[3, 2]]])
     """
     items, count, steps = noise.shape
-    columns = iter(noise.to(leaf(state).device).flatten(0, 1).unbind(1))
+    columns = noise.to(leaf(state).device).flatten(0, 1).unbind(1)
+    pick = by_chance(columns, temperature=temperature, top_k=top_k, top_p=top_p)
+    found = _collect(walk(step, repeat(state, count), steps, pick))
+    tokens, scores, log_probs = (group(t[:, 0], items) for t in found[:3])
+    weights = None if found.weights is None else group(found.weights[:, 0], items)
+    return Hypotheses(tokens, scores, log_probs, weights)
+
+
+def likeliest(log_probs: Tensor) -> Tensor:
+    """The likeliest symbol of each row.
+
+    >>> likeliest(torch.tensor([[-1.0, -2.0]]))
+    tensor([0])
+    """
+    return log_probs.argmax(-1)
+
+
+def by_chance(
+    noise: Iterable[Tensor], *, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0
+) -> Pick:
+    """Symbols where numbers in [0, 1) fall in the distribution; each step takes the next of
+    `noise`, a number a row. So chance may be drawn while the text is written.
+
+    >>> pick = by_chance([torch.tensor([0.5])])
+    >>> pick(torch.tensor([[0.4, 0.6]]).log())
+    tensor([1])
+    """
+    columns = iter(noise)
 
     def pick(log_probs: Tensor) -> Tensor:
         chance = next(columns).clamp(max=1 - 1e-6)
         if temperature == 0:
-            return log_probs.argmax(-1)
+            return likeliest(log_probs)
         kept = nucleus(top(log_probs / temperature, top_k), top_p)
         mass = kept.softmax(-1).cumsum(-1)
         return (
             (mass > chance[:, None] * mass[:, -1:]).long().argmax(-1)
         )  # inverse of the distribution
 
-    found = _walk(step, repeat(state, count), steps, pick)
-    tokens, scores, log_probs = (group(t[:, 0], items) for t in found[:3])
-    weights = None if found.weights is None else group(found.weights[:, 0], items)
-    return Hypotheses(tokens, scores, log_probs, weights)
+    return pick
 
 
 def top(log_probs: Tensor, k: int) -> Tensor:
@@ -118,21 +151,29 @@ def start(state: State) -> Tensor:
     return torch.full((len(like),), BOS, device=like.device)
 
 
-def _walk(step: StepFn, state: State, max_steps: int, pick: Pick) -> Hypotheses:
-    """One path per row."""
+def walk(step: StepFn, state: State, max_steps: int, pick: Pick) -> Iterator[Stride]:
+    """One path per row, symbol by symbol, until all have ended. Nothing is kept of what was given
+    out, so that a path may be as long as it likes.
+
+    >>> from dragoman.core import Step
+    >>> coin = lambda tokens, state: Step(torch.tensor([[0, 0, 0.4, 0.6]]).log(), state, None)
+    >>> [stride.tokens.item() for stride in walk(coin, torch.zeros(1), 3, likeliest)]
+    [3, 3, 3]
+    """
     tokens = start(state)
     done = torch.zeros_like(tokens, dtype=torch.bool)
-    path, log_probs, weights = [], [], []
     for _ in range(max_steps):
         out = step(tokens, state)
         state, tokens = out.state, pick(out.log_probs).masked_fill(done, PAD)
         gain = out.log_probs.gather(1, tokens[:, None])[:, 0].masked_fill(done, 0)
-        path.append(tokens)
-        log_probs.append(gain)
-        weights.append(out.weights)
+        yield Stride(tokens, gain, out.weights)
         done = done | (tokens == EOS)
         if done.all():
             break
+
+
+def _collect(strides: Iterable[Stride]) -> Hypotheses:
+    path, log_probs, weights = zip(*strides, strict=True)
     gains = torch.stack(log_probs, 1)[:, None]
     return Hypotheses(torch.stack(path, 1)[:, None], gains.sum(-1), gains, _stack(weights))
 

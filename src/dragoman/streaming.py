@@ -1,0 +1,82 @@
+"""A language model's text while it is written."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dragoman import search
+from dragoman.config import SearchSpec
+from dragoman.core import EOS, PAD, leaf
+from dragoman.data.increments import increments
+from dragoman.decode import Asked, Ruled, Team, ask, ruled
+from dragoman.errors import UserError
+
+
+def generate(models: Team, asked: Asked, options: SearchSpec, place: int = 0) -> Iterator[str]:
+    """What `decode` would write at this place of a stream, piece by piece: joined it is the same
+    text, the prompt included. The state is carried and no history is kept, but by rules that must
+    remember: bans, repeats and required phrases.
+
+    >>> import tempfile
+    >>> from dragoman import train
+    >>> folder = tempfile.mkdtemp()
+    >>> lines, short = [("to be or not to be",)] * 20, {"train": {"max_steps": 2}}
+    >>> model = train(lines, folder, recipe="lstm-lm", config=short, quiet=True)
+    >>> "".join(generate(model.team, Asked(("to",)), model.options())) == model("to").text
+    True
+    """
+    refuse(models, options)  # now, not when the first piece is asked for
+    return increments(models.first.fields.target, _symbols(models, asked, options, place))
+
+
+def refuse(models: Team, options: SearchSpec) -> None:
+    """Tell people when there is no text to stream: what is written must be known to stay.
+
+    >>> from dragoman.checkpoint import Fields, Loaded
+    >>> from dragoman.data.fields import TextField, TextSpec
+    >>> field = TextField.learn(TextSpec(units="char"), ["abc"])
+    >>> speller = Team(Loaded(None, Fields({"source": field}, field), None))
+    >>> refuse(speller, SearchSpec())
+    Traceback (most recent call last):
+    dragoman.errors.UserError: this model reads a source: only a language model's text is streamed
+    """
+    fields = models.first.fields
+    if fields.sources:
+        raise UserError("this model reads a source: only a language model's text is streamed")
+    if fields.target.spec.reverse:
+        raise UserError("this model writes the last symbol first: its text cannot be streamed")
+    if options.n_best > 1 or options.mbr:
+        raise UserError("one text is streamed: several (n_best, mbr) are known only at their end")
+    if not options.sample and max(options.beam, options.groups) > 1:
+        raise UserError("a beam knows its text only at the end: stream with beam=1, or sample")
+
+
+@torch.inference_mode()
+def _symbols(models: Team, asked: Asked, options: SearchSpec, place: int) -> Iterator[int]:
+    """The symbols of a text before its end."""
+    found = ruled(models, [ask(models.first, asked)], options)
+    for stride in search.walk(*found.pair, found.steps, _pick(found, options, place)):
+        symbol = int(stride.tokens)
+        if symbol in (EOS, PAD):
+            return
+        yield symbol
+
+
+def _pick(found: Ruled, options: SearchSpec, place: int) -> search.Pick:
+    if not options.sample:
+        return search.likeliest
+    return search.by_chance(
+        _noise(options.seed, place, leaf(found.pair[1]).device),
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+    )
+
+
+def _noise(seed: int, place: int, device: torch.device) -> Iterator[Tensor]:
+    """The numbers of `decode.chance`, one at a time."""
+    source = np.random.default_rng([seed, place])
+    while True:
+        yield torch.from_numpy(source.random(1, np.float32)).to(device)
