@@ -48,9 +48,8 @@ LABELLED = {"accuracy", "f1-micro", "f1-macro"}  # metrics of one label a line
 @click.option("--ref", multiple=True, metavar="FILE", help="References for --hyp; may be repeated.")
 @click.option(
     "--group/--no-group",
-    default=True,
-    show_default=True,
-    help="Rows of the same source are one input with several right answers.",
+    default=None,
+    help="Rows of the same source are one input with several right answers (not for subwords).",
 )
 @click.option("--columns", help="Columns to read, by number or name.")
 @click.option(

@@ -34,12 +34,9 @@ def evaluate_files(
     names: Sequence[str],
     batch_size: int = 32,
     say: Say = lambda line: None,
-    group: bool = True,
+    group: bool | None = None,
 ) -> list[Score]:
-    """Scores of a model on files, given as the `data` part of a config.
-
-    Rows with the same source are one input with several right answers, unless `group` is False.
-    """
+    """Scores of a model on files, the `data` part of a config; `group` as in `read_exam`."""
     exam = read_exam(predictor, data, names, say, group)
     return exam.of_model("model", predictor, search, batch_size).scores()
 

@@ -123,9 +123,16 @@ def read_exam(
     data: Mapping[str, Any],
     names: Sequence[str],
     say: Say = lambda line: None,
-    group: bool = True,
+    group: bool | None = None,
 ) -> Exam:
-    """The exam that files are, given as the `data` part of a config, for a model and its rivals."""
+    """The exam that files are, given as the `data` part of a config, for a model and its rivals.
+
+    Not told otherwise, rows of the same source are several right answers to one input: so it is in
+    dictionaries. In running text, which subwords are for, a sentence that comes twice counts twice,
+    as it does in the figures of others.
+    """
+    if group is None:
+        group = predictor.fields.target.spec.units != "subword"
     own = predictor.config.model_dump(mode="json")
     own["data"] |= {"train": [], "dev": [], "columns": None}
     config = validate(merge(own, {"data": dict(data)}))
