@@ -12,7 +12,7 @@ FLOORS = [
     ["core", "metrics", "data.strings", "recipes", "device", "average"],
     ["kernels", "data.formats", "data.text", "data.batches"],
     ["cells", "attention", "objectives", "data.rows", "data.fields"],
-    ["data.copying", "data.increments"],
+    ["data.copying", "data.store", "data.increments"],
     ["encoders", "heads"],
     ["decoders", "search"],
     ["model"],
@@ -20,7 +20,7 @@ FLOORS = [
     ["checkpoint"],
     ["answers", "corpus", "decode", "notebook"],
     ["streaming"],
-    ["predict", "fresh"],
+    ["predict", "fresh", "stored"],
     ["validate"],
     [
         "standing",

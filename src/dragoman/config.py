@@ -43,6 +43,7 @@ class DataSpec(Spec):
     source: TextSpec = TextSpec()
     more: dict[ColumnName, TextSpec] = Field(default_factory=dict)  # further source columns
     target: TextSpec = TextSpec()
+    store: str | None = None  # a folder for rows encoded once, where memory is too small for them
     shared: bool | Literal["sources"] = False  # one alphabet for all columns, or all sources
 
     @model_validator(mode="after")

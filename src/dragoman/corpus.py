@@ -55,7 +55,7 @@ def load_corpus(
             f"{len(config.source_specs) + 1}"
         )
     train, dev = _split(config, table, say)
-    config, fields = (config, fields) if fields else _learn(config, train, say)
+    config, fields = (config, fields) if fields else learn(config, train.columns, say)
     say(f"data: {len(train):,} rows to train on, {len(dev):,} dev rows")
     if config.data.format == "running":
         return Corpus(config, fields, running(fields, train), running(fields, dev), [])
@@ -64,7 +64,7 @@ def load_corpus(
     if not len(examples):
         raise UserError(f"{table.name}: all rows are longer than data.source/target.max_length")
     held = encode(config, fields, dev.columns)
-    return Corpus(_settle(config, examples), fields, examples, held, list(dev))
+    return Corpus(settle_sizes(config, examples), fields, examples, held, list(dev))
 
 
 def read_rows(config: Config, paths: tuple[str, ...], say: Say) -> Table:
@@ -113,9 +113,9 @@ def total_share(rows: int) -> int:
     return max(1, rows // 10)
 
 
-def _learn(config: Config, table: Table, say: Say) -> tuple[Config, Fields]:
+def learn(config: Config, columns: Sequence[Sequence[str]], say: Say) -> tuple[Config, Fields]:
     """Settle `auto` units, learn alphabets, and say what was picked."""
-    data, columns = config.data, table.columns
+    data = config.data
     values: Iterable[str] = columns[-1]
     target = settle(data.target, columns[-1])
     if data.format == "running" and target.units in ("char", "bytes"):
@@ -125,7 +125,7 @@ def _learn(config: Config, table: Table, say: Say) -> tuple[Config, Fields]:
         for (name, spec), column in zip(config.source_specs.items(), columns, strict=False)
     }
     if data.shared:
-        fields = _learn_shared(specs, target, table, alone=data.shared == "sources")
+        fields = _learn_shared(specs, target, columns, alone=data.shared == "sources")
     else:
         learned = {
             name: TextField.learn(spec, column)
@@ -144,7 +144,7 @@ def _settled(data: DataSpec, fields: Fields) -> DataSpec:
 
 
 def _learn_shared(
-    specs: dict[str, TextSpec], target: TextSpec, table: Table, alone: bool
+    specs: dict[str, TextSpec], target: TextSpec, columns: Sequence[Sequence[str]], alone: bool
 ) -> Fields:
     """One alphabet for all columns; `alone`, for the sources, and another for the target."""
     joined = [*specs.values()] if alone else [*specs.values(), target]
@@ -154,11 +154,11 @@ def _learn_shared(
             f"data.shared needs the same units everywhere, not {' and '.join(sorted(units))}: "
             "set data.source.units and data.target.units, or data.shared=sources"
         )
-    columns = table.columns[:-1] if alone else table.columns
-    common = TextField.learn(joined[0], chain(*columns)).units
+    told = columns[:-1] if alone else columns
+    common = TextField.learn(joined[0], chain(*told)).units
     sources = {name: TextField(spec, common) for name, spec in specs.items()}
     if alone:
-        return Fields(sources, TextField.learn(target, table.columns[-1]))
+        return Fields(sources, TextField.learn(target, columns[-1]))
     return Fields(sources, TextField(target, common))
 
 
@@ -222,7 +222,7 @@ def running(fields: Fields, table: Table) -> Running:
     )
 
 
-def _settle(config: Config, examples: Examples) -> Config:
+def settle_sizes(config: Config, examples: Examples) -> Config:
     """What depends on how long and how many the rows are, where nobody has said it."""
     train, search = config.train, config.search
     if train.batch_tokens is None:

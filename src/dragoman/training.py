@@ -15,6 +15,7 @@ from dragoman.errors import UserError
 from dragoman.predict import Predictor, load
 from dragoman.progress import Reporter
 from dragoman.recipes import Tree, merge
+from dragoman.stored import stored_corpus
 from dragoman.trainer import Trainer
 
 try:
@@ -92,7 +93,11 @@ def run(
 def _train(
     config: Config, folder: Path, reporter: Reporter, table: Table | None, past: Snapshot | None
 ) -> None:
-    corpus = load_corpus(config, past.fields if past else None, reporter.say, table)
+    fields = past.fields if past else None
+    if config.data.store and table is None:
+        corpus = stored_corpus(config, fields, reporter.say)
+    else:
+        corpus = load_corpus(config, fields, reporter.say, table)
     trainer = Trainer(corpus, folder, reporter)
     size = sum(p.numel() for p in trainer.model.parameters())
     reporter.say(f"model: {corpus.config.recipe}, {size:,} parameters, on {trainer.device}")

@@ -89,15 +89,24 @@ class Examples:
         self, sources: Sequence[Ragged], target: Ragged, copies: Ragged | None = None
     ) -> None:
         self.sources, self.target, self.copies = tuple(sources), target, copies
+        self.rows: Ints | None = None  # which of them count; all when not given
 
     def __len__(self) -> int:
-        return len(self.target)
+        return len(self.target) if self.rows is None else len(self.rows)
 
     @property
     def lengths(self) -> Ints:
         """What a row costs: its longest side."""
-        every = [self.target.lengths, *(source.lengths for source in self.sources)]
-        return np.asarray(np.max(np.stack(every), 0))
+        longest = self.target.lengths
+        for source in self.sources:
+            longest = np.maximum(longest, source.lengths)
+        return longest if self.rows is None else longest[self.rows]
+
+    def part(self, rows: Ints) -> "Examples":
+        """Some of the rows, without a copy of them."""
+        some = Examples(self.sources, self.target, self.copies)
+        some.rows = rows
+        return some
 
     def select(self, rows: Ints) -> "Examples":
         copies = self.copies.select(rows) if self.copies else None
@@ -114,7 +123,8 @@ class Examples:
         return padded[0] if len(padded) == 1 else tuple(padded)
 
     def batch(self, rows: Ints) -> Batch:
-        return Batch(self.source(rows), self.target.pad(rows), rows)
+        there = rows if self.rows is None else self.rows[rows]
+        return Batch(self.source(there), self.target.pad(there), there)
 
 
 class Budget(NamedTuple):
