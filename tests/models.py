@@ -109,6 +109,8 @@ def others() -> dict[str, ModelSpec]:
     for fuse in ("concat", "product", "gate"):
         parts = SeveralSpec(parts=(text, wide), fuse=fuse)
         found[f"several-{fuse}"] = ModelSpec(encoder=parts, decoder=decoder, head=head)
+    both = SeveralSpec(parts=(text, text), fuse="compare", tied=True)
+    found["several-compare"] = ModelSpec(encoder=both, decoder=decoder, head=head)
     pairs = MatchSpec(cell="lstm", embedding=4, hidden=6, bidirectional=True)
     found["match"] = ModelSpec(encoder=pairs, decoder=decoder, head=head)
     return found

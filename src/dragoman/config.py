@@ -245,7 +245,9 @@ def _explain(error: ValidationError) -> str:
     path = [str(part) for part in problem["loc"] if str(part) not in KINDS]
     if problem["type"] == "extra_forbidden":
         where = path[:-1]
-        hint = did_you_mean(path[-1], _keys(where))
+        known = _keys(where)
+        other = " (parts of another kind have it)" if path[-1] in known else ""
+        hint = other or did_you_mean(path[-1], known)
         return f"unknown key '{path[-1]}' in {'.'.join(where) or 'the config'}{hint}"
     value = problem.get("input")
     shown = f" (got {reprlib.repr(value)})" if not isinstance(value, dict | Spec) else ""

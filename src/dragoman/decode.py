@@ -105,7 +105,8 @@ def ruled(models: Team, queries: list[Query], options: SearchSpec) -> Ruled:
     wanted = _wanted(first.fields.target, queries, options)
     if wanted and ends == "sign":
         limits = torch.maximum(limits, begun + wanted.total)
-    pair = search.never(_mixed(models, queries, options), [PAD, BOS])
+    signs = [PAD, BOS, UNK] if ends == "once" else [PAD, BOS]  # an unknown label is no answer
+    pair = search.never(_mixed(models, queries, options), signs)
     if first.model.head.copies:
         own = torch.tensor([len(query.copied) for query in queries])
         pair = search.below(pair, first.fields.target.size + own)

@@ -117,10 +117,10 @@ def score(
     if rank:
         _rank(predictor, list(data) or ["-"], layout)
         return
-    count = 2 if predictor.fields.source else 1
-    rows = iter_inputs(list(data) or ["-"], format="auto" if count == 2 else "lines", count=count)
+    count = len(predictor.fields.sources) + 1
+    rows = iter_inputs(list(data) or ["-"], format="auto" if count > 1 else "lines", count=count)
     write = score_text if layout == "text" else score_json
-    while chunk := [(row[0], row[-1]) for row in islice(rows, batch_size * 16)]:
+    while chunk := list(islice(rows, batch_size * 16)):
         for scored in predictor.score(chunk, batch_size):
             click.echo(write(scored))
 

@@ -18,7 +18,8 @@ class SeveralSpec(Spec):
     kind: Literal["several"] = "several"
     parts: tuple[TextSpec, ...] = (TextSpec(), TextSpec())
     size: Size | None = None  # common width of the annotations; the widest part's when not given
-    fuse: Literal["concat", "product", "gate"] = "concat"  # how summaries become one
+    fuse: Literal["concat", "product", "gate", "compare"] = "concat"  # how summaries become one
+    tied: bool = False  # one encoder reads them all (the first part's); needs data.shared
 
 
 class Several(Encoder):
@@ -31,9 +32,10 @@ class Several(Encoder):
                 f"model.encoder has {len(spec.parts)} parts for {len(vocabularies)} source columns"
             )
         self.fuse = spec.fuse
-        self.parts = nn.ModuleList(
-            Text(part, size) for part, size in zip(spec.parts, vocabularies, strict=True)
-        )
+        if spec.tied and len(set(vocabularies)) > 1:
+            raise UserError("model.encoder.tied needs one alphabet: set data.shared=sources")
+        parts = [Text(part, size) for part, size in zip(spec.parts, vocabularies, strict=True)]
+        self.parts = nn.ModuleList([parts[0]] * len(parts) if spec.tied else parts)
         sizes = [part.sizes for part in self._parts()]
         width = spec.size or max(size.memory for size in sizes)
         self.even = nn.ModuleList(
@@ -41,7 +43,11 @@ class Several(Encoder):
             for size in sizes
         )
         summary = sum(size.summary for size in sizes)
-        if self.fuse != "concat":
+        if self.fuse == "compare":
+            if len(sizes) != 2 or sizes[0].summary != sizes[1].summary:
+                raise UserError("model.encoder.fuse=compare takes two parts of the same size")
+            summary *= 2
+        elif self.fuse != "concat":
             summary = width
             self.views = nn.ModuleList(nn.Linear(size.summary, width) for size in sizes)
         if self.fuse == "gate":
@@ -57,6 +63,9 @@ class Several(Encoder):
     def _fuse(self, summaries: list[Tensor]) -> Tensor:
         if self.fuse == "concat":
             return torch.cat(summaries, -1)
+        if self.fuse == "compare":  # what is common and what differs (Mou et al. 2016)
+            a, b = summaries
+            return torch.cat([a, b, (a - b).abs(), a * b], -1)
         views = [torch.tanh(v(s)) for v, s in zip(self.views, summaries, strict=True)]
         if self.fuse == "product":
             return torch.stack(views).prod(0)
@@ -64,4 +73,4 @@ class Several(Encoder):
         return torch.stack([g * v for g, v in zip(gates, views, strict=True)]).sum(0)
 
     def _parts(self) -> list[Text]:
-        return [part for part in self.parts if isinstance(part, Text)]
+        return [part for part in self.parts if isinstance(part, Text)]  # a tied one several times
