@@ -64,6 +64,7 @@ def tree(name: str, path: str, steps: int) -> dict[str, Any]:
             "train": [path],
             "dev": [path],
             "format": "tsv" if known.reads_source else "lines",
+            "source": {"min_count": 1},
         },
         "model": {part: {"dropout": 0.0} for part in parts},
         "train": TRAIN | {"max_steps": steps, "evaluate_every": steps, "coverage": 0.0},
