@@ -51,3 +51,7 @@ def __getattr__(name: str) -> Any:
     if name not in _ROOMS:
         raise AttributeError(f"module 'dragoman' has no attribute '{name}'")
     return getattr(import_module(f"dragoman.{_ROOMS[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

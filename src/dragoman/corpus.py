@@ -12,7 +12,7 @@ from dragoman.config import Config, DataSpec
 from dragoman.data.batches import Budget, Examples, Ints, Ragged, Stream, plan
 from dragoman.data.copying import copy_ids, copy_target, pieces
 from dragoman.data.fields import TextField, TextSpec, settle
-from dragoman.data.rows import Table, read_table
+from dragoman.data.rows import Table, iter_inputs, read_table
 from dragoman.errors import UserError
 
 Say = Callable[[str], None]  # tells people what was found and chosen, one line a call
@@ -82,7 +82,21 @@ def read_rows(config: Config, paths: tuple[str, ...], say: Say) -> Table:
     )
     for problem, count in table.problems.items():
         say(f"data: {table.name}: {count} rows skipped ({problem})")
+    if data.columns is None and data.format in ("auto", "tsv"):
+        _tell_unused(paths[0], columns, say)
     return table
+
+
+def _tell_unused(path: str, columns: int, say: Say) -> None:
+    """People whose file has more columns than the model takes should hear which are not read."""
+    if not path.removesuffix(".gz").endswith(".tsv"):
+        return
+    first = next(iter_inputs([path], format="lines"), ("",))[0].split("\t")
+    if len(first) > columns:
+        say(
+            f"data: {path}: {len(first)} columns, of which the first {columns} are read; "
+            "choose with --columns, or a recipe that takes more"
+        )
 
 
 def _split(config: Config, table: Table, say: Say) -> tuple[Table, Table]:

@@ -40,6 +40,7 @@ class Reporter:
             file=self.stream,
             unit="step",
             dynamic_ncols=True,
+            nrows=20,  # a terminal that does not tell its height has one all the same
             leave=False,
             bar_format=BAR,
         )
@@ -74,7 +75,7 @@ class Reporter:
         if sample:
             source, written, wanted = (_short(text) for text in sample)
             right = "" if written == wanted else f"   (should be: {wanted})"
-            self.say(f"    {source} → {written}{right}")
+            self.say(f"    {source} → {written}{right}" if source else f"    … {written}")
         if self.board:
             for name, value in figures.items():
                 self.board.add_scalar(name, value, figures["step"])

@@ -110,6 +110,10 @@ def _train(
         trainer.reporter = Reporter(reporter.quiet, reporter.stream, folder / "tensorboard")
     try:
         trainer.run()
+    except KeyboardInterrupt:
+        step = trainer.saved or 0
+        reporter.say(f"stopped; `dragoman train -o {folder} --resume` goes on from step {step}")
+        raise
     finally:
         trainer.reporter.close()
 

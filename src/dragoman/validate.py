@@ -94,6 +94,10 @@ def evaluate(corpus: Corpus, model: Model, metric: str) -> Evaluation:
         scores = compute(names, [prediction.text for prediction in written], wanted)
         figures |= {name: score.value for name, score in zip(names, scores, strict=True)}
         sample = _sample(rows, written, wanted)
+    elif not corpus.config.reads_source:
+        predictor = Predictor(corpus.config, corpus.fields, model)
+        (own,) = predictor.predict([""], predictor.options(sample=True, max_length=40))
+        sample = ("", own.text, own.text)
     model.train()
     return Evaluation(figures, sample)
 

@@ -49,7 +49,9 @@ def predict(
     if helpers["dictionary"]:
         given["replace_unknown"] = True
     predictor = load(model, device, **helpers)
-    asked = _asked(inputs, columns, required, max(len(predictor.fields.sources), 1))
+    asked = _asked(
+        inputs, columns or _known(predictor, inputs), required, len(predictor.fields.sources)
+    )
     # an option that is not given may be repeated, too: then it is an empty tuple
     options = predictor.options(**{name: v for name, v in given.items() if v != ()})
     if stream:
@@ -74,11 +76,21 @@ def _write_along(predictor: Any, prompts: Iterator[Any], options: Any, layout: s
         click.echo()
 
 
+def _known(predictor: Any, path: str) -> str | None:
+    """The source columns of a table, as the model was trained on them; lines have none."""
+    if Path(path.removesuffix(".gz")).suffix not in (".tsv", ".csv", ".jsonl"):
+        return None
+    count = max(len(predictor.fields.sources), 1)
+    trained = predictor.config.data.columns or range(1, count + 1)
+    return ",".join(str(column) for column in trained[:count])
+
+
 def _asked(path: str, columns: str | None, required: str | None, count: int) -> Iterator[Any]:
     """The inputs of a file: `count` columns of source, and perhaps one of required phrases."""
     from dragoman.data.rows import iter_inputs
     from dragoman.decode import Asked
 
+    count = max(count, 1)
     chosen: list[int | str] = list(range(1, count + 1))
     if columns is not None:
         chosen = [int(c) if c.isdigit() else c for c in columns.split(",")]
@@ -87,7 +99,17 @@ def _asked(path: str, columns: str | None, required: str | None, count: int) -> 
     plain = columns is None and required is None and count == 1
     layout: Any = "lines" if plain else "auto"
     wanted = None if plain else chosen
-    for row in iter_inputs([path], format=layout, columns=wanted, count=len(chosen)):
+    warned = count == 1
+    for line, row in enumerate(
+        iter_inputs([path], format=layout, columns=wanted, count=len(chosen)), 1
+    ):
+        if not warned and any(row[:count]) and not all(row[:count]):
+            click.echo(
+                f"dragoman: line {line}: this model reads {count} columns, tabs between them; "
+                "what is missing is taken as empty",
+                err=True,
+            )
+            warned = True
         phrases = row[-1].split(" ||| ") if required is not None else ()
         texts = row[:-1] if required is not None else row
         yield Asked(tuple(texts), tuple(phrase for phrase in phrases if phrase.strip()))

@@ -16,7 +16,6 @@ from dragoman.training import run
 
 HELD_OUT = 1000
 TREE = {
-    "data": {"dev_rows": 500},
     "model": {
         "encoder": {"cell": "gru", "embedding": 64, "hidden": 96, "dropout": 0.0},
         "attention": {"size": 96},
@@ -46,7 +45,8 @@ def show(folder: Path, pairs: int | None = None, steps: int = 600) -> None:
     for text, iso in learn[:3]:
         tell(f"    {text} → {iso}")
     tell("")
-    config = resolve("transduce", tree=TREE, settings=[f"train.max_steps={steps}"])
+    settings = [f"train.max_steps={steps}", f"data.dev_rows={min(500, len(learn) // 10)}"]
+    config = resolve("transduce", tree=TREE, settings=settings)
     run(config, folder, Reporter(), table=table_of(learn), overwrite=True)
     model = load(folder)
     report(model, held_out)

@@ -134,7 +134,7 @@ def read_exam(
     if group is None:
         group = predictor.fields.target.spec.units != "subword"
     own = predictor.config.model_dump(mode="json")
-    own["data"] |= {"train": [], "dev": [], "columns": None}
+    own["data"] |= {"train": [], "dev": []}  # the columns stay those that the model learned from
     config = validate(merge(own, {"data": dict(data)}))
     table = read_rows(config, config.data.train, say)
     if config.data.format == "running":
