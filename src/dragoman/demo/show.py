@@ -34,7 +34,7 @@ TREE = {
 }
 
 
-def show(folder: Path, pairs: int | None = None, steps: int = 600) -> None:
+def show(folder: Path, pairs: int | None = None, steps: int = 1000) -> None:
     """Train, measure, draw, and parse what the user types."""
     click.secho(f"Reading dates in {dates.LANGUAGES} languages\n", bold=True)
     rows = dates.pairs((pairs or 40_000) + HELD_OUT, seed=1)
