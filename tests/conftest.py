@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import dragoman
+from browser import browser, open_tab, tab  # noqa: F401 (fixtures)
 from dragoman.cli import main
 from small import TEXT_LM, TREE, reversals, words
 
