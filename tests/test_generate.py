@@ -144,14 +144,15 @@ def test_a_text_that_is_written_from_its_end_is_not_streamed() -> None:
         refuse(Team(Loaded(Config(), Fields({}, field), None)), SearchSpec())  # type: ignore[arg-type]
 
 
-def test_a_model_with_a_source_does_not_stream(
+def test_a_model_with_a_source_streams_as_well(
     tiny: Predictor, tiny_model: Path, verb: Callable[..., Ran]
 ) -> None:
-    with pytest.raises(UserError, match="reads a source"):
-        tiny.generate("abc")
-    ran = verb("predict", tiny_model, "--stream", stdin=b"")
-    assert (ran.code, ran.out) == (2, "")
-    assert "reads a source" in ran.err
+    greedy = tiny.options(beam=1)
+    assert "".join(tiny.generate("abc", greedy)) == tiny("abc", beam=1).text
+    with pytest.raises(UserError, match="a beam knows its text only at the end"):
+        tiny.generate("abc", tiny.options(beam=2))
+    ran = verb("predict", tiny_model, "--stream", "--beam", 1, stdin=b"abc\n")
+    assert (ran.code, ran.out) == (0, tiny("abc", beam=1).text + "\n")
 
 
 def test_the_command_streams(tiny_lm: Path, verb: Callable[..., Ran]) -> None:

@@ -15,7 +15,7 @@ from dragoman.checkpoint import Loaded
 from dragoman.config import SearchSpec
 from dragoman.core import BOS, EOS, PAD, UNK, Hypotheses, Pair, move
 from dragoman.data.batches import Examples, Ragged
-from dragoman.data.copying import copy_ids, copy_target, pieces
+from dragoman.data.copying import begin_with, copy_ids, copy_target, pieces
 from dragoman.data.fields import TextField, clean
 from dragoman.data.text import Listed
 from dragoman.errors import UserError
@@ -24,10 +24,11 @@ BLANK = "\u2581"  # how subword units write the blank before a word
 
 
 class Asked(NamedTuple):
-    """An input with the phrases that its own answer must contain."""
+    """An input, the phrases that its own answer must contain, and how that answer begins."""
 
     texts: tuple[str, ...]  # one per source column
     require: tuple[str, ...] = ()
+    prefix: str | tuple[str, ...] = ()  # a text, or tokens as predictions give them
 
 
 class Query(NamedTuple):
@@ -36,6 +37,7 @@ class Query(NamedTuple):
     asked: Asked
     ids: list[list[int]]  # per source column; a language model's prompt
     copied: tuple[str, ...]  # the first source's symbols as text, where they can be copied
+    begun: list[int]  # how the answer begins
 
 
 class Team(NamedTuple):
@@ -78,12 +80,15 @@ def _copies_alike(first: Loaded, other: Loaded) -> bool:
 
 def ask(loaded: Loaded, asked: Asked) -> Query:
     """The sources of an input, or a language model's prompt, in a model's own symbols."""
-    readers = list(loaded.fields.sources.values())
+    readers, writer = list(loaded.fields.sources.values()), loaded.fields.target
+    if asked.prefix and writer.spec.reverse:
+        raise UserError("this model writes the last symbol first: it cannot go on from a beginning")
     if not readers:
-        return Query(asked, [loaded.fields.target.prompt(asked.texts[0])], ())
+        begun = begin_with(asked.prefix or asked.texts[0], (), writer)
+        return Query(asked, [begun], (), begun)
     ids = [reader.encode(text) for reader, text in zip(readers, asked.texts, strict=True)]
     copied = pieces(readers[0], asked.texts[0]) if loaded.model.head.copies else ()
-    return Query(asked, ids, tuple(copied))
+    return Query(asked, ids, tuple(copied), begin_with(asked.prefix, copied, writer))
 
 
 class Ruled(NamedTuple):
@@ -99,22 +104,23 @@ def ruled(models: Team, queries: list[Query], options: SearchSpec) -> Ruled:
     limits over what is required.
     """
     first, ends = models.first, models.first.model.decoder.ends
-    prompts = Ragged.of([] if first.fields.sources else query.ids[0] for query in queries)
+    prompts = Ragged.of(query.begun for query in queries)
     begun = torch.from_numpy(prompts.lengths)
     limits = _limits(first, queries, options)
     wanted = _wanted(first.fields.target, queries, options)
     if wanted and ends == "sign":
         limits = torch.maximum(limits, begun + wanted.total)
     signs = [PAD, BOS, UNK] if ends == "once" else [PAD, BOS]  # an unknown label is no answer
-    pair = search.never(_mixed(models, queries, options), signs)
+    pair = search.never(mixed(models, queries, options), signs)
     if first.model.head.copies:
         own = torch.tensor([len(query.copied) for query in queries])
         pair = search.below(pair, first.fields.target.size + own)
-    if not first.fields.sources:
+    if begun.any():
         pair = search.prefix(pair, prompts.pad(range(len(queries))).values)
     pair = search.never_phrases(pair, banned(first.fields.target, options.ban))
     if ends != "once":
-        least = begun + options.min_length if ends == "sign" else limits
+        prompt = begun * (not first.fields.sources)
+        least = prompt + options.min_length if ends == "sign" else limits
         pair = search.within(pair, least, limits)
     if wanted:
         pair = search.require(pair, wanted, limits)
@@ -136,7 +142,7 @@ def decode(
     return _search(pair, steps, options, wanted, spelled_once)
 
 
-def _mixed(models: Team, queries: list[Query], options: SearchSpec) -> Pair:
+def mixed(models: Team, queries: list[Query], options: SearchSpec) -> Pair:
     """All models as one pair; what changes probabilities comes before what only restricts."""
     first, size = models.first, models.first.fields.target.size
     pair = _begin(first, queries)

@@ -102,12 +102,13 @@ class Predictor:
         inputs: Sequence[Input | Asked],
         options: SearchSpec | None = None,
         batch_size: int = 32,
-        first: int = 0,
+        first: int | Sequence[int] = 0,
     ) -> list[Prediction]:
         """As many predictions as inputs, in their order. An input of blanks gives an empty answer.
         `Asked(texts, require)` is an input with phrases that its own answer must contain.
 
-        `first` is the place of the first input in a longer stream; sampling depends on it.
+        `first` is the place of the first input in a longer stream, or the place of each: sampling
+        depends on it.
         """
         options = options or self.config.search
         results = [EMPTY] * len(inputs)
@@ -122,7 +123,8 @@ class Predictor:
         for begin in range(0, len(order), batch_size):
             part = order[begin : begin + batch_size]
             places = [busy[k] for k in part]
-            found = self._decode([queries[k] for k in part], options, [first + i for i in places])
+            seats = [first + i if isinstance(first, int) else first[i] for i in places]
+            found = self._decode([queries[k] for k in part], options, seats)
             for place, prediction in zip(places, found, strict=True):
                 results[place] = prediction
         return results
@@ -146,8 +148,8 @@ class Predictor:
     def generate(
         self, prompt: str | Asked = "", options: SearchSpec | None = None, place: int = 0
     ) -> Iterator[str]:
-        """A language model's text while it is written: pieces of what `predict` gives for the same
-        options (and place in a stream), each as soon as it can be read.
+        """A text while it is written: pieces of what `predict` gives for the same options (and
+        place in a stream), each as soon as it can be read.
         """
         return generate(self.team, self._asked(prompt), options or self.config.search, place)
 
@@ -210,11 +212,12 @@ class Predictor:
     ) -> list[Prediction]:
         with torch.inference_mode():
             found = decode(self.team, queries, options, places)
-        return self._present(queries, found, options)
+        return self.present(queries, found, options)
 
-    def _present(
+    def present(
         self, queries: list[Query], found: Hypotheses, options: SearchSpec
     ) -> list[Prediction]:
+        """What a search found for each query, in words."""
         tokens, scores = found.tokens.cpu().tolist(), found.scores.cpu().tolist()
         log_probs = found.log_probs.cpu().tolist()
         weights = None if found.weights is None else found.weights.float().cpu().numpy()
@@ -224,7 +227,7 @@ class Predictor:
             ranked = []
             for k in range(len(scores[b])):
                 if scores[b][k] > search.NEVER:
-                    seen = None if weights is None else self._seen(query, weights[b, k], widths)
+                    seen = None if weights is None else self.seen(query, weights[b, k], widths)
                     ranked.append(self._one(query, tokens[b][k], log_probs[b][k], seen))
             if options.replace_unknown:
                 ranked = [self._known(query, one) for one in ranked]
@@ -233,7 +236,7 @@ class Predictor:
             results.append(replace(best, alternatives=tuple(rest)))
         return results
 
-    def _seen(self, query: Query, weights: Floats, widths: list[int]) -> Floats:
+    def seen(self, query: Query, weights: Floats, widths: list[int]) -> Floats:
         """Attention over the input's own symbols: without padding, in the order of the text."""
         parts, begin = [], 0
         for reader, ids, width in zip(self.fields.sources.values(), query.ids, widths, strict=True):

@@ -1,4 +1,4 @@
-"""A language model's text while it is written."""
+"""A text while it is written."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from dragoman import search
 from dragoman.config import SearchSpec
 from dragoman.core import EOS, PAD, leaf
 from dragoman.data.increments import increments
-from dragoman.decode import Asked, Ruled, Team, ask, ruled
+from dragoman.decode import Asked, Query, Ruled, Team, ask, ruled
 from dragoman.errors import UserError
 
 
@@ -28,7 +28,9 @@ def generate(models: Team, asked: Asked, options: SearchSpec, place: int = 0) ->
     True
     """
     refuse(models, options)  # now, not when the first piece is asked for
-    return increments(models.first.fields.target, _symbols(models, asked, options, place))
+    query = ask(models.first, asked)
+    symbols = _symbols(models, query, options, place)
+    return increments(models.first.fields.target, symbols, query.copied)
 
 
 def refuse(models: Team, options: SearchSpec) -> None:
@@ -38,14 +40,11 @@ def refuse(models: Team, options: SearchSpec) -> None:
     >>> from dragoman.data.fields import TextField, TextSpec
     >>> field = TextField.learn(TextSpec(units="char"), ["abc"])
     >>> speller = Team(Loaded(None, Fields({"source": field}, field), None))
-    >>> refuse(speller, SearchSpec())
+    >>> refuse(speller, SearchSpec(beam=3))
     Traceback (most recent call last):
-    dragoman.errors.UserError: this model reads a source: only a language model's text is streamed
+    dragoman.errors.UserError: a beam knows its text only at the end: stream with beam=1, or sample
     """
-    fields = models.first.fields
-    if fields.sources:
-        raise UserError("this model reads a source: only a language model's text is streamed")
-    if fields.target.spec.reverse:
+    if models.first.fields.target.spec.reverse:
         raise UserError("this model writes the last symbol first: its text cannot be streamed")
     if options.n_best > 1 or options.mbr:
         raise UserError("one text is streamed: several (n_best, mbr) are known only at their end")
@@ -54,14 +53,19 @@ def refuse(models: Team, options: SearchSpec) -> None:
 
 
 @torch.inference_mode()
-def _symbols(models: Team, asked: Asked, options: SearchSpec, place: int) -> Iterator[int]:
+def _symbols(models: Team, query: Query, options: SearchSpec, place: int) -> Iterator[int]:
     """The symbols of a text before its end."""
-    found = ruled(models, [ask(models.first, asked)], options)
-    for stride in search.walk(*found.pair, found.steps, _pick(found, options, place)):
+    for stride in strides(models, query, options, place):
         symbol = int(stride.tokens)
         if symbol in (EOS, PAD):
             return
         yield symbol
+
+
+def strides(models: Team, query: Query, options: SearchSpec, place: int) -> Iterator[search.Stride]:
+    """The one path that the options ask for, symbol by symbol, its end included."""
+    found = ruled(models, [query], options)
+    return search.walk(*found.pair, found.steps, _pick(found, options, place))
 
 
 def _pick(found: Ruled, options: SearchSpec, place: int) -> search.Pick:

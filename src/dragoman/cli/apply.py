@@ -28,7 +28,7 @@ from dragoman.errors import UserError
 @click.option("--top-k", type=int)
 @click.option("--top-p", type=float)
 @click.option("--seed", type=int, help="Of the draw.")
-@click.option("--stream", is_flag=True, help="Print a language model's text as it is written.")
+@click.option("--stream", is_flag=True, help="Print text as it is written (--beam 1 or --sample).")
 @rule_options
 @click.option(
     "--require-column",

@@ -57,3 +57,19 @@ def copy_target(value: str, found: Sequence[str], target: TextField) -> list[int
         target.size + first[symbol] if i == UNK and symbol in first else i
         for i, symbol in zip(ids, symbols, strict=True)
     ]
+
+
+def begin_with(begun: str | Sequence[str], found: Sequence[str], target: TextField) -> list[int]:
+    """The symbols of an answer's beginning: of a text, or of tokens as predictions give them. A
+    token that the alphabet lacks is a position of the source, if it has it.
+
+    >>> from dragoman.data.fields import TextSpec
+    >>> words = TextField.learn(TextSpec(units="word"), ["the cat"])
+    >>> begin_with("the cat", (), words), begin_with(["the", "zorgon"], ["see", "zorgon"], words)
+    ([5, 4], [5, 7])
+    """
+    if isinstance(begun, str):
+        return copy_target(begun, found, target)[:-1] if found else target.prompt(begun)
+    first = {piece: place for place, piece in reversed(list(enumerate(found)))}
+    ids = ((target.units.find(token), token) for token in begun)
+    return [target.size + first[t] if i == UNK and t in first else i for i, t in ids]

@@ -2,7 +2,7 @@
 
 import codecs
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from dragoman.data.fields import TextField
 from dragoman.data.text import FIRST, Listed, Subwords, Units
@@ -11,7 +11,7 @@ BYTE = re.compile("<0x([0-9A-F]{2})>")  # a subword model's sign for a byte it h
 ESCAPE = "\u2582"  # begins what subword models write for their own signs
 
 
-def increments(field: TextField, ids: Iterable[int]) -> Iterator[str]:
+def increments(field: TextField, ids: Iterable[int], copied: Sequence[str] = ()) -> Iterator[str]:
     """Pieces of text that joined are `field.decode(ids)`; of the symbols only those are held whose
     text the next symbol can still change. The symbols are in the order of the text, without an end.
 
@@ -25,7 +25,7 @@ def increments(field: TextField, ids: Iterable[int]) -> Iterator[str]:
     """
     units = field.units
     if isinstance(units, Listed):
-        found = _listed(units, ids)
+        found = _listed(units, (field.symbol(i, copied) for i in ids))
     elif isinstance(units, Subwords):
         found = _subwords(units, ids)
     else:
@@ -33,10 +33,10 @@ def increments(field: TextField, ids: Iterable[int]) -> Iterator[str]:
     return filter(None, found)
 
 
-def _listed(units: Listed, ids: Iterable[int]) -> Iterator[str]:
+def _listed(units: Listed, symbols: Iterable[str]) -> Iterator[str]:
     glue = ""
-    for symbol in ids:
-        yield glue + units.tokens([symbol])[0]
+    for symbol in symbols:
+        yield glue + symbol
         glue = units.join(["", ""])
 
 

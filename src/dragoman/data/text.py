@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from dragoman.core import SPECIALS, UNK
@@ -37,6 +38,14 @@ class Units:
         """The symbols as people see them, one per id."""
         return [SPECIALS[i] if i < FIRST else self.symbols[i - FIRST] for i in ids]
 
+    def find(self, symbol: str) -> int:
+        """The id of a symbol as people see it; <unk> if there is none."""
+        return self._places.get(symbol, UNK)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {symbol: place for place, symbol in enumerate(self.symbols, FIRST)}
+
     def files(self) -> dict[str, bytes]:
         raise NotImplementedError
 
@@ -46,7 +55,6 @@ class Listed(Units):
 
     def __init__(self, symbols: Sequence[str]) -> None:
         self.symbols = list(symbols)
-        self._ids = {symbol: FIRST + i for i, symbol in enumerate(self.symbols)}
 
     @classmethod
     def learn(cls, lines: Iterable[str], size: int, min_count: int) -> "Listed":
@@ -79,11 +87,8 @@ class Listed(Units):
         """The inverse of `cut`, as far as there is one."""
         raise NotImplementedError
 
-    def find(self, symbol: str) -> int:
-        return self._ids.get(symbol, UNK)
-
     def encode(self, text: str) -> list[int]:
-        return [self._ids.get(symbol, UNK) for symbol in self.cut(text)]
+        return [self.find(symbol) for symbol in self.cut(text)]
 
     def decode(self, ids: Iterable[int]) -> str:
         return self.join(self.tokens(ids))

@@ -23,7 +23,9 @@ from dragoman.search.rules import (
 )
 from dragoman.search.strategies import (
     Pick,
+    Stride,
     by_chance,
+    collect,
     force,
     greedy,
     likeliest,
@@ -39,10 +41,12 @@ __all__ = [
     "Banks",
     "Phrases",
     "Pick",
+    "Stride",
     "Taste",
     "beam",
     "below",
     "by_chance",
+    "collect",
     "ensemble",
     "forbid",
     "force",

@@ -52,7 +52,7 @@ def greedy(step: StepFn, state: State, max_steps: int) -> Hypotheses:
     >>> greedy(coin, torch.zeros(1), 3).tokens
     tensor([[[3, 3, 3]]])
     """
-    return _collect(walk(step, state, max_steps, likeliest))
+    return collect(walk(step, state, max_steps, likeliest))
 
 
 def sample(
@@ -76,7 +76,7 @@ def sample(
     items, count, steps = noise.shape
     columns = noise.to(leaf(state).device).flatten(0, 1).unbind(1)
     pick = by_chance(columns, temperature=temperature, top_k=top_k, top_p=top_p)
-    found = _collect(walk(step, repeat(state, count), steps, pick))
+    found = collect(walk(step, repeat(state, count), steps, pick))
     tokens, scores, log_probs = (group(t[:, 0], items) for t in found[:3])
     weights = None if found.weights is None else group(found.weights[:, 0], items)
     return Hypotheses(tokens, scores, log_probs, weights)
@@ -172,7 +172,12 @@ def walk(step: StepFn, state: State, max_steps: int, pick: Pick) -> Iterator[Str
             break
 
 
-def _collect(strides: Iterable[Stride]) -> Hypotheses:
+def collect(strides: Iterable[Stride]) -> Hypotheses:
+    """The strides of a walk as what a search found: one path a row.
+
+    >>> collect([Stride(torch.tensor([EOS]), torch.tensor([-0.5]), None)]).scores
+    tensor([[-0.5000]])
+    """
     path, log_probs, weights = zip(*strides, strict=True)
     gains = torch.stack(log_probs, 1)[:, None]
     return Hypotheses(torch.stack(path, 1)[:, None], gains.sum(-1), gains, _stack(weights))

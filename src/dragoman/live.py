@@ -1,0 +1,65 @@
+"""An answer while it is written: token by token, with where the model looks, then whole."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+
+from dragoman import search
+from dragoman.config import SearchSpec
+from dragoman.core import EOS, PAD
+from dragoman.decode import Asked, ask
+from dragoman.predict import EMPTY, Prediction, Predictor
+from dragoman.streaming import refuse, strides
+
+
+class Stroke(NamedTuple):
+    """One token further."""
+
+    token: str
+    log_prob: float
+    weights: list[float] | None  # attention, a number per token of the source
+    text: str  # all that is written so far
+
+
+def write(
+    predictor: Predictor, asked: Asked, options: SearchSpec, place: int = 0
+) -> Iterator[Stroke | Prediction]:
+    """The strokes of an answer, then the answer: the same as `predictor.predict` gives at this
+    place of a stream.
+
+    >>> import tempfile
+    >>> from dragoman import train
+    >>> short = {"train": {"max_steps": 2}, "search": {"beam": 1}}
+    >>> model = train([("ab", "ba")] * 20, tempfile.mkdtemp(), config=short, quiet=True)
+    >>> *strokes, answer = write(model, Asked(("ab",)), model.options())
+    >>> answer.text == model("ab").text, len(strokes) == len(answer.tokens)
+    (True, True)
+    """
+    refuse(predictor.team, options)
+    if predictor.fields.sources and not any(text.strip() for text in asked.texts):
+        return iter([EMPTY])
+    return _write(predictor, asked, options, place)
+
+
+@torch.inference_mode()
+def _write(
+    predictor: Predictor, asked: Asked, options: SearchSpec, place: int
+) -> Iterator[Stroke | Prediction]:
+    query, writer = ask(predictor.team.first, asked), predictor.fields.target
+    path: list[int] = []
+    walked: list[search.Stride] = []
+    for stride in strides(predictor.team, query, options, place):
+        walked.append(stride)
+        symbol = int(stride.tokens)
+        if symbol in (EOS, PAD):
+            break
+        path.append(symbol)
+        seen = None
+        if stride.weights is not None:
+            widths = [len(ids) for ids in query.ids]
+            seen = predictor.seen(query, stride.weights.float().cpu().numpy(), widths)[0].tolist()
+        token, text = writer.symbol(symbol, query.copied), writer.decode(path, query.copied)
+        yield Stroke(token, float(stride.log_probs), seen, text)
+    (answer,) = predictor.present([query], search.collect(walked), options)
+    yield answer
