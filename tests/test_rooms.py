@@ -33,6 +33,7 @@ FLOORS = [
         "progress",
         "demo.dates",
     ],
+    ["stepping"],
     ["trainer"],
     ["training"],
     ["estimator", "serve"],

@@ -202,13 +202,13 @@ def test_two_half_batches_are_one_batch(tmp_path: Path) -> None:
         tree = over(SPEEDY, train={"batch_size": size, "accumulate": accumulate, "clip": None})
         tree["model"] = over(tree["model"], encoder={"dropout": 0.0}, decoder={"dropout": 0.0})
         run = trainer(tree, tmp_path / str(size))
-        step, kept = run.optimizer.step, {}
+        step, kept = run.stepper.optimizer.step, {}
 
         def look(run: Trainer = run, kept: dict = kept, step: Callable = step) -> None:
             kept.update({n: p.grad.clone() for n, p in run.model.named_parameters()})
             step()
 
-        run.optimizer.step = look  # type: ignore[method-assign,assignment]
+        run.stepper.optimizer.step = look  # type: ignore[method-assign,assignment]
         outcome = run._step()
         grads.append((kept, float(outcome.nll), outcome.tokens))
     (one, nll, tokens), (two, nll2, tokens2) = grads

@@ -7,12 +7,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from dragoman.average import Average
 from dragoman.card import card
 from dragoman.checkpoint import (
     Snapshot,
@@ -29,21 +27,14 @@ from dragoman.device import pick_device
 from dragoman.errors import DragomanError
 from dragoman.fresh import new_model
 from dragoman.model import Carried
-from dragoman.objectives import Aims
-from dragoman.optimizers import make_optimizer, optimizer_tensors, rate, restore_optimizer
+from dragoman.optimizers import optimizer_tensors, rate, restore_optimizer
 from dragoman.progress import Reporter
 from dragoman.standing import Progress
-from dragoman.validate import EXPLODED, evaluate, watched
+from dragoman.stepping import Outcome, Stepper
+from dragoman.validate import evaluate, watched
 
 METRICS_FILE = "metrics.jsonl"
 CARRIED, AVERAGE = "carried.", "average."  # what a checkpoint holds beside the weights
-
-
-class Outcome(NamedTuple):
-    """One optimizer step."""
-
-    nll: Tensor
-    tokens: int
 
 
 class Trainer:
@@ -55,17 +46,14 @@ class Trainer:
         self.spec: TrainSpec = corpus.config.train
         self.device = pick_device(self.spec.device)
         self.metric = watched(self.config, corpus.fields)
-        self.aims = Aims(self.spec.label_smoothing, self.spec.coverage, self.spec.sampling)
         torch.manual_seed(self.spec.seed)
         self.model = new_model(self.config, corpus.fields, reporter.say).to(self.device)
-        self.optimizer = make_optimizer(self.spec, self.model.parameters())
+        carries = isinstance(corpus.train, Running)
+        self.stepper = Stepper(self.model, self.spec, self.device, carries)
         self.progress = Progress()
         self.batches = steps_of(corpus, 0)
         self.per_epoch = max(1, math.ceil(len(self.batches) / self.spec.accumulate))  # of the first
-        self.carried: Carried | None = None
         self.begun = time.monotonic()
-        self.heard = torch.zeros((), dtype=torch.float64, device=self.device)  # nll, not yet read
-        self.average = Average(self.model, self.spec.ema) if self.spec.ema else None
         self.best = weights_of(self.model)
         self.saved: int | None = None  # the step of the last checkpoint
 
@@ -74,16 +62,16 @@ class Trainer:
         carried = _pop(snapshot.weights, CARRIED)
         averaged = _pop(snapshot.weights, AVERAGE)
         restore(self.model, snapshot.weights, self.folder)
-        if self.average:
-            self.average.load(averaged)
-        restore_optimizer(self.optimizer, snapshot.optimizer)
+        if self.stepper.average:
+            self.stepper.average.load(averaged)
+        restore_optimizer(self.stepper.optimizer, snapshot.optimizer)
         self.progress = Progress(**snapshot.progress)
         self.batches = steps_of(self.corpus, self.progress.epoch)
         if carried:
             tensors = [tensor.to(self.device) for tensor in carried.values()]
             source = move(nothing(len(tensors[-1])), self.device)
             _, like = self.model.begin(source)
-            self.carried = Carried(rebuild(like, tensors[:-1]), tensors[-1])
+            self.stepper.carried = Carried(rebuild(like, tensors[:-1]), tensors[-1])
         self.best, self.saved = snapshot.best, self.progress.step
 
     def run(self) -> None:
@@ -125,42 +113,21 @@ class Trainer:
         return tired or self.progress.step >= self.total_steps()
 
     def _step(self) -> Outcome:
-        """One optimizer step over `accumulate` batches, each symbol counting the same."""
-        progress, spec = self.progress, self.spec
-        torch.manual_seed(_mix(spec.seed, progress.step))
+        progress = self.progress
         group = list(self._next_batches())
-        tokens = sum(int(batch.target.mask.sum()) for batch in group)
-        total = torch.zeros((), device=self.device)
-        for batch in group:
-            total = total + self._backward(batch, tokens)
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), spec.clip or math.inf)
-        self._guard(float(total) / max(tokens, 1), norm, group)
-        progress.step += 1
         epoch = progress.epoch + progress.position / max(len(self.batches), 1)
-        lr = rate(spec, progress.step, epoch, self.total_steps(), progress.halvings)
-        for parameters in self.optimizer.param_groups:
-            parameters["lr"] = lr
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        if self.average:
-            self.average.update(progress.step)
-        self.heard += total
-        progress.tokens += tokens
-        return Outcome(total / max(tokens, 1), tokens)
-
-    def _backward(self, batch: Batch, tokens: int) -> Tensor:
-        source, target = move(batch.source, self.device), move(batch.target, self.device)
-        with self._precision():
-            loss, carried = self.model.loss(source, target, self.aims, self.carried)
-        self.carried = carried if isinstance(self.corpus.train, Running) else None
-        (loss.total / max(tokens, 1)).backward()  # type: ignore[no-untyped-call]
-        return loss.nll
+        number = progress.step + 1
+        lr = rate(self.spec, number, epoch, self.total_steps(), progress.halvings)
+        outcome = self.stepper.step(group, number, lr)
+        progress.step, progress.tokens = number, progress.tokens + outcome.tokens
+        return outcome
 
     def _next_batches(self) -> Iterator[Batch]:
         """The next group of batches; an epoch's last group may be smaller."""
         progress = self.progress
         if progress.position >= len(self.batches):
-            progress.epoch, progress.position, self.carried = progress.epoch + 1, 0, None
+            progress.epoch, progress.position = progress.epoch + 1, 0
+            self.stepper.carried = None
             self.batches = steps_of(self.corpus, progress.epoch)
         for _ in range(min(self.spec.accumulate, len(self.batches) - progress.position)):
             yield self._batch(progress.position)
@@ -172,36 +139,17 @@ class Trainer:
             return self.corpus.train.batch(self.batches[position])
         return self.batches.batch(position)
 
-    def _guard(self, mean: float, norm: Tensor, group: list[Batch]) -> None:
-        """Stop before a poisoned step."""
-        if mean < EXPLODED and torch.isfinite(norm):
-            return
-        rows = [int(row) for batch in group for row in batch.rows][:8]
-        what = "the gradient is not finite" if mean < EXPLODED else f"the loss is {mean:.3g}"
-        raise DragomanError(
-            f"{what} at step {self.progress.step + 1} (training rows {rows} ...): "
-            "lower train.lr or train.clip; the last checkpoint is unharmed"
-        )
-
-    def _precision(self) -> contextlib.AbstractContextManager[Any]:
-        wanted = self.spec.precision
-        bf16 = wanted == "bf16" or (
-            wanted == "auto" and self.device.type == "cuda" and torch.cuda.is_bf16_supported()
-        )
-        return (
-            torch.autocast(self.device.type, torch.bfloat16) if bf16 else contextlib.nullcontext()
-        )
-
     def _evaluate(self) -> None:
         """Judge the model by what it writes, and publish it if it is the best so far."""
         progress = self.progress
         self._listen()
-        with self.average.worn() if self.average else contextlib.nullcontext():
+        average = self.stepper.average
+        with average.worn() if average else contextlib.nullcontext():
             found, judged = evaluate(self.corpus, self.model, self.metric), weights_of(self.model)
         figures = {
             "step": progress.step,
             "epoch": round(progress.epoch + progress.position / max(len(self.batches), 1), 3),
-            "lr": self.optimizer.param_groups[0]["lr"],
+            "lr": self.stepper.optimizer.param_groups[0]["lr"],
             "train_loss": progress.nll / max(progress.tokens, 1),
             **{f"dev_{name}": value for name, value in found.figures.items()},
         }
@@ -230,17 +178,19 @@ class Trainer:
                 f"the weights are not finite numbers after step {self.progress.step}: "
                 "lower train.lr; the last checkpoint is unharmed"
             )
-        if self.carried:
-            tensors = [*leaves(self.carried.state), self.carried.last]
+        if self.stepper.carried:
+            tensors = [*leaves(self.stepper.carried.state), self.stepper.carried.last]
             weights |= {f"{CARRIED}{i:03d}": t.cpu().contiguous() for i, t in enumerate(tensors)}
-        if self.average:
-            weights |= {f"{AVERAGE}{name}": t.cpu() for name, t in self.average.tensors.items()}
+        if self.stepper.average:
+            weights |= {
+                f"{AVERAGE}{name}": t.cpu() for name, t in self.stepper.average.tensors.items()
+            }
         snapshot = Snapshot(
             self.config,
             self.corpus.fields,
             weights,
             self.best,
-            optimizer_tensors(self.optimizer),
+            optimizer_tensors(self.stepper.optimizer),
             asdict(self.progress),
         )
         save_snapshot(self.folder, snapshot, f"step-{self.progress.step:09d}")
@@ -249,16 +199,10 @@ class Trainer:
     def _listen(self) -> None:
         """Bring the clock and the summed loss, which lives on the device, up to date."""
         self.progress.seconds = time.monotonic() - self.begun
-        self.progress.nll += float(self.heard)
-        self.heard = torch.zeros_like(self.heard)
+        self.progress.nll += self.stepper.listen()
 
 
 def _pop(weights: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """Take out the tensors whose names begin with `prefix`, under the rest of the name."""
     names = sorted(name for name in weights if name.startswith(prefix))
     return {name.removeprefix(prefix): weights.pop(name) for name in names}
-
-
-def _mix(seed: int, step: int) -> int:
-    """A seed for each step: resuming needs no random state."""
-    return (seed * 1_000_003 + step) % (1 << 63)
