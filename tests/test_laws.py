@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dragoman import search
-from dragoman.core import BOS, EOS, PAD, Pair, Source, repeat, select, tree_map
+from dragoman.core import BOS, EOS, PAD, Pair, Source, Step, repeat, select, tree_map
 from dragoman.model import Model, ModelSpec
 from dragoman.objectives import Aims
 from models import ALL, FEW, LABELS, TARGET, make, padded, rows_of, shaped, source, widen
@@ -38,6 +38,39 @@ def test_a_beam_of_one_is_greedy(spec: ModelSpec) -> None:
     assert same(greedy.scores, beam.scores)
     assert same(greedy.log_probs, beam.log_probs)
     assert greedy.weights is None or same(greedy.weights, beam.weights)
+
+
+def trap(tokens: Tensor, state: Tensor) -> Step:
+    """Step 1: 4 is likelier than 5. Step 2: 4 goes on in ten ways, 5 in two, which both look
+    better. Step 3: after 4 the path ends for sure; after 5 it goes on in twenty ways.
+    """
+    rows = torch.zeros(len(state), 24)
+    for row, token, (time, first) in zip(rows, tokens.tolist(), state.tolist(), strict=True):
+        if time == 0:
+            row[4:6] = torch.tensor([0.55, 0.45])
+        elif time == 1:
+            row[4 : 14 if token == 4 else 6] = 0.1 if token == 4 else 0.5
+        else:
+            row[EOS if first == 4 else slice(4, 24)] = 1.0 if first == 4 else 0.05
+    begun = torch.where(state[:, :1] == 1, tokens[:, None], state[:, 1:])
+    return Step(rows.log(), torch.cat([state[:, :1] + 1, begun], 1), None)
+
+
+def test_the_greedy_path_is_not_pushed_out() -> None:
+    state = torch.zeros(1, 2, dtype=torch.long)
+    assert search.greedy(trap, state, 3).scores.exp().item() == pytest.approx(0.055)
+    found = search.beam(trap, state, 3, width=2, n_best=2)
+    assert found.scores[0, 0].exp().item() == pytest.approx(0.055)
+    assert found.tokens[0, 0].tolist() == [4, 4, EOS]
+
+
+@few
+@pytest.mark.parametrize("width", [2, 5])
+def test_no_beam_is_worse_than_greedy(spec: ModelSpec, width: int) -> None:
+    model, given = make(spec), source(spec)
+    greedy = search.greedy(*begin(model, given), STEPS).scores
+    beam = search.beam(*begin(model, given), STEPS, width=width).scores
+    assert (beam >= greedy - 1e-6).all()
 
 
 @few

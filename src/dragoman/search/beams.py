@@ -34,6 +34,7 @@ class _Paths(NamedTuple):
     scores: Tensor  # (B, W)
     lengths: Tensor  # (B, W)
     done: Tensor  # (B, W)
+    lead: Tensor  # (B, groups) which of a group's paths is the greedy one: it is never pushed out
     cover: Tensor | None  # (B, W, S) attention so far, summed over steps
 
 
@@ -50,7 +51,8 @@ def beam(
     """The `n_best` best of `width` paths kept alive side by side.
 
     A finished path waits in the beam at its own score, free of charge, until better ones push it
-    out or all are done. Scores are plain sums of the step's log-probabilities: taste only ranks.
+    out or all are done. The greedy path keeps its place: no beam's answer ranks below it. Scores
+    are plain sums of the step's log-probabilities: taste only ranks.
 
     >>> from dragoman.core import Step
     >>> coins = torch.tensor([[0, 0, 0.4, 0.6]] * 2).log()
@@ -66,9 +68,9 @@ def beam(
         out = step(tokens, state)
         paths, candidates = _grow(paths, out.log_probs, out.weights, taste)
         banks = taste.banks and group(taste.banks(out.state, out.log_probs.size(1)), items)
-        parent, token = _choose(candidates, paths, normalize, banks, taste)
+        parent, token, lead = _choose(candidates, paths, normalize, banks, taste)
         before = paths.scores.gather(1, parent)
-        paths = _follow(paths, candidates, parent, token)
+        paths = _follow(paths, candidates, parent, token)._replace(lead=lead)
         trail.add(parent, token, paths.scores - before, out.weights)
         state, tokens = select(out.state, (first + parent).flatten()), token.flatten()
         if paths.done.all():
@@ -83,7 +85,8 @@ def _begin(items: int, width: int, groups: int, device: torch.device) -> _Paths:
         raise ValueError(f"a beam of {width} cannot be shared by {groups} groups")
     scores = torch.full((items, width), NEVER, device=device)
     scores[:, :: width // groups] = 0  # all paths of a group start equal: let only the first live
-    return _Paths(scores, torch.zeros_like(scores), scores > 0, None)
+    lead = torch.zeros(items, groups, dtype=torch.long, device=device)
+    return _Paths(scores, torch.zeros_like(scores), scores > 0, lead, None)
 
 
 def _grow(
@@ -92,7 +95,7 @@ def _grow(
     """The paths one symbol longer, and the scores (B, W, V) of all ways to go on; a finished path
     can only wait (PAD, for free).
     """
-    scores, lengths, done, cover = paths
+    scores, lengths, done, lead, cover = paths
     wait = torch.full_like(log_probs[0], NEVER)
     wait[PAD] = 0
     going = group(log_probs, len(scores)).to(scores.dtype)
@@ -100,7 +103,7 @@ def _grow(
     if taste.coverage and weights is not None:
         seen = group(weights, len(scores)).to(scores.dtype) * ~done[..., None]
         cover = seen if cover is None else cover + seen
-    return _Paths(scores, lengths + ~done, done, cover), candidates
+    return _Paths(scores, lengths + ~done, done, lead, cover), candidates
 
 
 def _rank(candidates: Tensor, paths: _Paths, normalize: float, taste: Taste) -> Tensor:
@@ -116,28 +119,39 @@ def _rank(candidates: Tensor, paths: _Paths, normalize: float, taste: Taste) -> 
 
 def _choose(
     candidates: Tensor, paths: _Paths, normalize: float, banks: Tensor | None, taste: Taste
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Parents and symbols (B, W) of the paths to follow, group after group: each group pays for
-    symbols that groups before it chose at this step.
+    symbols that groups before it chose at this step. And which of each group is the greedy path.
     """
     items, width, alphabet = candidates.shape
     share = width // taste.groups
     said = candidates.new_zeros(items, 1, alphabet)
-    parents, tokens = [], []
-    for begin in range(0, width, share):
+    parents, tokens, leads = [], [], []
+    for begin, before in zip(range(0, width, share), paths.lead.unbind(1), strict=True):
         part = slice(begin, begin + share)
         mine = _Paths(*(None if t is None else t[:, part] for t in paths))  # type: ignore[arg-type]
-        ranks = _rank(candidates[:, part] - taste.diversity * said, mine, normalize, taste)
-        ranks = ranks.flatten(1)
+        priced = candidates[:, part] - taste.diversity * said
+        ranks = _rank(priced, mine, normalize, taste).flatten(1)
         if banks is None:
             best = ranks.topk(share).indices
         else:
             best = _deal(ranks, banks[:, part].flatten(1), share)
+        best, lead = _keep(best, priced, before[:, None])
         token = best % alphabet
         parents.append(begin + best // alphabet)
         tokens.append(token)
+        leads.append(lead)
         said = said.scatter_add(2, token[:, None], (token != PAD)[:, None].to(said.dtype))
-    return torch.cat(parents, 1), torch.cat(tokens, 1)
+    return torch.cat(parents, 1), torch.cat(tokens, 1), torch.cat(leads, 1)
+
+
+def _keep(best: Tensor, candidates: Tensor, lead: Tensor) -> tuple[Tensor, Tensor]:
+    """The chosen candidates (B, K) with the greedy path among them, and its place (B, 1)."""
+    likeliest = candidates.take_along_dim(lead[..., None], 1).argmax(-1)
+    wanted = lead * candidates.size(2) + likeliest
+    missing = (best != wanted).all(1)
+    best[:, -1] = torch.where(missing, wanted[:, 0], best[:, -1])
+    return best, (best == wanted).long().argmax(1, keepdim=True)
 
 
 def _deal(ranks: Tensor, banks: Tensor, count: int) -> Tensor:
@@ -164,7 +178,7 @@ def _follow(paths: _Paths, candidates: Tensor, parent: Tensor, token: Tensor) ->
     cover = paths.cover
     if cover is not None:
         cover = cover.gather(1, parent[..., None].expand_as(cover))
-    return _Paths(scores, paths.lengths.gather(1, parent), done, cover)
+    return _Paths(scores, paths.lengths.gather(1, parent), done, paths.lead, cover)
 
 
 class _Trail:
