@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,6 +94,8 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     its name has changed nothing; after it, a file that still has its temporary name counts.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    with suppress(UserError):  # what is damaged is replaced
+        _finish(folder)
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
     manifest = json.dumps({"format": FORMAT, "files": sums}, indent=1).encode()
     try:
@@ -106,6 +109,14 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     for name in (MANIFEST, *files):
         partial(folder / name).replace(folder / name)
     settle_folder(folder)
+
+
+def _finish(folder: Path) -> None:
+    """Give the files that count, and still have a temporary name, their own."""
+    for name, wanted in _manifest(folder).items():
+        content = _content(partial(folder / name))
+        if content is not None and hashlib.sha256(content).hexdigest() == wanted:
+            partial(folder / name).replace(folder / name)
 
 
 def open_folder(folder: Path) -> Reader:
