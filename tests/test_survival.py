@@ -21,6 +21,7 @@ from torch import Tensor
 
 import dragoman
 from dragoman.snapshots import load_snapshot
+from dragoman.stepping import Stepper
 from dragoman.trainer import Trainer
 from runs import ended, fork, logged, needs_fork, step_of, until
 from small import SPEEDY, over, reversals, write_pairs
@@ -251,17 +252,16 @@ def test_3_a_kill_inside_a_group_of_batches(
     dragoman.train(PAIRS, tmp_path / "whole", config=tree, quiet=True)
     wanted = logged(log)
     log.unlink()
-    backward, calls = Trainer._backward, [0]
+    backward, calls = Stepper._backward, [0]
 
-    def dies(self: Trainer, *args: Any) -> Any:
-        if self.progress.step == 2:
-            calls[0] += 1
-            if calls[0] > done:
-                os.kill(os.getpid(), signal.SIGKILL)
+    def dies(self: Stepper, *args: Any) -> Any:
+        calls[0] += 1
+        if calls[0] > 4 + 2 + done:  # the first epoch's two groups are 4 and 2 batches
+            os.kill(os.getpid(), signal.SIGKILL)
         return backward(self, *args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_backward", dies)
+        patch.setattr(Stepper, "_backward", dies)
         child = fork(lambda: dragoman.train(PAIRS, tmp_path / "m", config=tree, quiet=True))
         assert ended(child) == -signal.SIGKILL
     dragoman.train(PAIRS, tmp_path / "m", resume=True, quiet=True)
