@@ -84,7 +84,6 @@ class TrainSpec(Spec):
     device: str = "auto"
     evaluate_every: Natural | None = None  # steps; about an epoch when not given
     checkpoint_every: Natural | None = None  # steps; at each evaluation when not given
-    keep: Natural = 2  # checkpoints, the newest; the best one stays in any case
     metric: str = "auto"  # what early stopping watches
     patience: Natural | None = 10  # evaluations without progress before the end
     tensorboard: bool = False

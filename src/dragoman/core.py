@@ -123,6 +123,16 @@ def group(rows: Tensor, items: int) -> Tensor:
     return rows.view(items, -1, *rows.shape[1:]) if items else rows.unsqueeze(1)
 
 
+def ungroup(fixed: Tensor, rows: int) -> Tensor:
+    """(B, ...) -> (N, ...): each of N rows meets a copy of what belongs to its item.
+
+    >>> ungroup(torch.tensor([7, 8]), 4)
+    tensor([7, 7, 8, 8])
+    """
+    every = rows // max(len(fixed), 1)
+    return fixed.unsqueeze(1).expand(-1, every, *fixed.shape[1:]).flatten(0, 1)
+
+
 def masked_select_state(keep: Tensor, new: State, old: State) -> State:
     """Row by row the new state where `keep` (N,) is True, the old one elsewhere.
 

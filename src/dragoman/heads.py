@@ -6,7 +6,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from dragoman.core import PAD, UNK, Encoded, Padded, Source, State
+from dragoman.core import PAD, UNK, Encoded, Padded, Source, State, ungroup
 from dragoman.errors import UserError
 from dragoman.objectives import Loss, cross_entropy
 from dragoman.spec import Size, Spec
@@ -111,7 +111,7 @@ class Copy(Vocabulary):
 
     def forward(self, features: Tensor, fixed: Tensor, weights: Tensor | None) -> Tensor:
         assert weights is not None
-        places = fixed.repeat_interleave(len(features) // max(len(fixed), 1), 0)  # (N, S)
+        places = ungroup(fixed, len(features))  # (N, S)
         generate = torch.sigmoid(self.switch(features).float())
         chosen = super().forward(features, (), None).exp() * generate
         mixed = chosen.new_zeros(len(chosen), self.vocabulary + places.size(1))

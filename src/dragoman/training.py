@@ -3,11 +3,11 @@
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dragoman.checkpoint import MANIFEST
+from dragoman.checkpoint import MANIFEST, Snapshot, load_snapshot
 from dragoman.config import Config, resolve, validate
 from dragoman.corpus import load_corpus
 from dragoman.data.rows import Table, table_of
@@ -15,8 +15,6 @@ from dragoman.errors import UserError
 from dragoman.predict import Predictor, load
 from dragoman.progress import Reporter
 from dragoman.recipes import Tree, merge
-from dragoman.signals import Calls, called
-from dragoman.snapshots import Snapshot, load_snapshot
 from dragoman.stored import stored_corpus
 from dragoman.trainer import Trainer
 
@@ -82,29 +80,25 @@ def run(
         raise UserError("--resume and --overwrite contradict each other: choose one")
     if config is None and not folder.is_dir():
         raise UserError(f"{folder}: nothing to resume there: name the training data")
-    with called() as calls, claimed(folder, occupied=resume or overwrite), alone(folder):
+    claim(folder, occupied=resume or overwrite)
+    with alone(folder):
         snapshot = begun(folder, changes or {}) if resume else None
         config = snapshot.config if snapshot else config
         if config is None:
             raise UserError(f"{folder}: nothing to resume there: name the training data")
-        _train(config, folder, reporter, table, snapshot, calls)
+        _train(config, folder, reporter, table, snapshot)
     return load(folder)
 
 
 def _train(
-    config: Config,
-    folder: Path,
-    reporter: Reporter,
-    table: Table | None,
-    past: Snapshot | None,
-    calls: Calls,
+    config: Config, folder: Path, reporter: Reporter, table: Table | None, past: Snapshot | None
 ) -> None:
     fields = past.fields if past else None
     if config.data.store and table is None:
         corpus = stored_corpus(config, fields, reporter.say)
     else:
         corpus = load_corpus(config, fields, reporter.say, table)
-    trainer = Trainer(corpus, folder, reporter, calls)
+    trainer = Trainer(corpus, folder, reporter)
     size = sum(p.numel() for p in trainer.model.parameters())
     reporter.say(f"model: {corpus.config.recipe}, {size:,} parameters, on {trainer.device}")
     if past:
@@ -116,7 +110,7 @@ def _train(
         trainer.reporter = Reporter(reporter.quiet, reporter.stream, folder / "tensorboard")
     try:
         trainer.run()
-    except (KeyboardInterrupt, SystemExit):
+    except KeyboardInterrupt:
         step = trainer.saved or 0
         reporter.say(f"stopped; `dragoman train -o {folder} --resume` goes on from step {step}")
         raise
@@ -124,14 +118,12 @@ def _train(
         trainer.reporter.close()
 
 
-@contextmanager
-def claimed(folder: Path, *, occupied: bool) -> Iterator[None]:
-    """A folder that can be written, before any work is done; `occupied` lets it hold something.
-    A run that fails before it has written anything leaves no empty folder behind.
+def claim(folder: Path, *, occupied: bool) -> None:
+    """Make sure the folder can be written, before any work is done; `occupied` lets it hold
+    something.
     """
-    there = folder.exists()
     try:
-        if there and any(folder.iterdir()) and not occupied:
+        if folder.exists() and any(folder.iterdir()) and not occupied:
             raise UserError(
                 f"{folder}: not empty: continue with --resume, or start anew with --overwrite"
             )
@@ -141,13 +133,6 @@ def claimed(folder: Path, *, occupied: bool) -> Iterator[None]:
         probe.unlink()
     except OSError as error:
         raise UserError(f"{folder}: cannot be written: {error.strerror}") from None
-    try:
-        yield
-    finally:
-        if not there:
-            for empty in (folder / "checkpoints", folder):
-                with suppress(OSError):  # it holds something, as it should
-                    empty.rmdir()
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from dragoman.attention import AttentionSpec, make_attention
 from dragoman.cells import CELLS, Stack, StackSpec
-from dragoman.core import Encoded, State, group
+from dragoman.core import Encoded, State, group, ungroup
 from dragoman.decoders.base import Decoder, Written
 from dragoman.encoders.base import Sizes
 from dragoman.errors import UserError
@@ -172,9 +172,7 @@ class Recurrent(Decoder):
         """The context that is the same at every step, for rows (N, T, E): (N, T, C), C may be 0."""
         if self.spec.context != "every-step":
             return xs.new_zeros(*xs.shape[:2], 0)
-        summary = fixed.enc.summary
-        rows = summary.repeat_interleave(len(xs) // max(len(summary), 1), 0)
-        return rows.unsqueeze(1).expand(-1, xs.size(1), -1)
+        return ungroup(fixed.enc.summary, len(xs)).unsqueeze(1).expand(-1, xs.size(1), -1)
 
     def _attend(self, query: Tensor, seen: Tensor, fixed: Fixed) -> tuple[Tensor, Tensor]:
         """N queries meet B memories."""

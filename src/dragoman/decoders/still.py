@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.attention import AttentionSpec, make_attention
-from dragoman.core import Encoded, group
+from dragoman.core import Encoded, group, ungroup
 from dragoman.decoders.base import Decoder, Written
 from dragoman.encoders.base import Sizes
 from dragoman.errors import UserError
@@ -88,9 +88,8 @@ class Still(Decoder):
         return (enc.summary.new_zeros(len(enc.mask), 1),)  # nothing to remember but how many rows
 
     def step(self, x: Tensor, state: tuple[Tensor], fixed: Pooled) -> Written:
-        every = len(x) // max(len(fixed.vector), 1)
-        features = self.layer(fixed.vector).repeat_interleave(every, 0)
-        weights = fixed.weights.repeat_interleave(every, 0) if self.pool == "attention" else None
+        features = ungroup(self.layer(fixed.vector), len(x))
+        weights = ungroup(fixed.weights, len(x)) if self.pool == "attention" else None
         return Written(features, state, weights)
 
     def unroll(self, xs: Tensor, state: tuple[Tensor], fixed: Pooled) -> Written:

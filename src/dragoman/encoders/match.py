@@ -9,7 +9,7 @@ from dragoman.cells import CELLS, Reader, StackSpec
 from dragoman.core import PAD, Encoded, Padded, Source, masked_select_state
 from dragoman.encoders.base import Encoder, Sizes
 from dragoman.errors import UserError
-from dragoman.kernels import sequence
+from dragoman.kernels import portable, sequence
 from dragoman.spec import Size
 
 
@@ -64,10 +64,13 @@ class Match(Encoder):
 
     def _look(self, hs: Tensor, memory: Tensor, mask: Tensor, steps: Tensor) -> Tensor:
         """r_N of eq. 12 and 13: what the premise holds for the hypothesis, word after word."""
-        keys, queries = self.keys(memory), self.query(hs).unbind(1)
+        keys, queries = self.keys(memory), self.query(hs)
+        if torch.compiler.is_exporting():
+            weights = (self.past.weight, self.score.weight, self.carry.weight)
+            return portable.look(queries, steps, keys, memory, mask, *weights)
         low = torch.finfo(hs.dtype).min
         r = hs.new_zeros(len(hs), hs.size(-1))
-        for query, real in zip(queries, steps.unbind(1), strict=True):
+        for query, real in zip(queries.unbind(1), steps.unbind(1), strict=True):
             mixed = torch.tanh(keys + (query + self.past(r)).unsqueeze(1))
             energies = self.score(mixed).squeeze(-1).masked_fill(~mask, low)
             weights = energies.softmax(-1) * mask

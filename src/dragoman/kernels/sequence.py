@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from dragoman.core import State, masked_select_state
+from dragoman.kernels import portable
 
 
 class Cell(Protocol):
@@ -30,6 +31,8 @@ def run(
     dropped: Tensor | None = None,  # (B, hidden) recurrent dropout, one mask for all steps
 ) -> tuple[Tensor, State]:
     """Outputs (B, T, hidden), zero where padded, and the state after each row's last real step."""
+    if torch.compiler.is_exporting() and mask is not None:
+        return portable.run(cell, xs, state, mask, reverse)
     if cell.native() is None or dropped is not None or not xs.size(1):
         return reference(cell, xs, state, mask, reverse, dropped)
     if mask is None:
