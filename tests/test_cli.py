@@ -375,7 +375,9 @@ def test_recipes_are_listed_with_their_sizes(verb: Callable) -> None:
 
 
 def test_info_of_a_model_and_of_the_machine(verb: Callable, tiny_model: Path) -> None:
-    assert "# transduce" in verb("info", tiny_model).out
+    told = verb("info", tiny_model).out
+    assert "# transduce" in told
+    assert "kernel on " in told
     assert "torch" in verb("info").out
     ran = verb("info", tiny_model.parent)
     assert ran.code == 2

@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 from dragoman.data.fields import TextSpec
 from dragoman.data.rows import BadLines, Format
 from dragoman.errors import UserError, did_you_mean
+from dragoman.kernels.choice import Kernel
 from dragoman.model import ModelSpec
 from dragoman.recipes import Tree, merge, read_yaml, recipe, recipe_names
 from dragoman.spec import Count, Length, Natural, NonNegative, Positive, Rate, Seed, Size, Spec
@@ -82,6 +83,7 @@ class TrainSpec(Spec):
     ema: Rate = 0.0  # of the weights: what is judged and kept is their moving average
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 on a GPU that has it
     device: str = "auto"
+    kernel: Kernel = "auto"  # auto: the fastest that covers the model on its device
     evaluate_every: Natural | None = None  # steps; about an epoch when not given
     checkpoint_every: Natural | None = None  # steps; at each evaluation when not given
     metric: str = "auto"  # what early stopping watches

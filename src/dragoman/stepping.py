@@ -13,6 +13,7 @@ from dragoman.config import TrainSpec
 from dragoman.core import move
 from dragoman.data.batches import Batch
 from dragoman.errors import DragomanError
+from dragoman.kernels.choice import using
 from dragoman.model import Carried, Model
 from dragoman.objectives import Aims
 from dragoman.optimizers import make_optimizer
@@ -65,7 +66,7 @@ class Stepper:
 
     def _backward(self, batch: Batch, tokens: int) -> Tensor:
         source, target = move(batch.source, self.device), move(batch.target, self.device)
-        with self._precision():
+        with self._precision(), using(self.spec.kernel):
             loss, carried = self.model.loss(source, target, self.aims, self.carried)
         self.carried = carried if self.carries else None
         (loss.total / max(tokens, 1)).backward()  # type: ignore[no-untyped-call]

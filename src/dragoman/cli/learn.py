@@ -30,6 +30,11 @@ from dragoman.errors import UserError
 @click.option(
     "--on-bad-line", type=click.Choice(["error", "skip"]), help="What to do with a bad row."
 )
+@click.option(
+    "--kernel",
+    type=click.Choice(["auto", "reference", "torch", "triton"]),
+    help="Who computes the recurrence; auto is the fastest that can.",
+)
 @click.option("--resume", is_flag=True, help="Go on with the run in the output folder.")
 @click.option("--overwrite", is_flag=True, help="Start anew in a folder that is not empty.")
 @click.option("--print-config", is_flag=True, help="Show the resulting config and stop.")
@@ -45,6 +50,8 @@ def train(
     from dragoman.training import begun, run
 
     settings, tree = rest["settings"], data_tree(data, rest)
+    if rest["kernel"]:
+        settings = (*settings, f"train.kernel={rest['kernel']}")
     changes = reduce(assign, settings, tree)
     resumed = rest["resume"] and not data
     settled = None if resumed else resolve(recipe, config, settings, tree)

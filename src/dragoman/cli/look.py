@@ -33,6 +33,7 @@ def info(model: Path | None) -> None:
         from dragoman.checkpoint import open_folder
 
         click.echo(open_folder(model)("README.md").decode("utf-8", "replace"), nl=False)
+        _tell_kernel(model)
         return
     import platform
 
@@ -46,6 +47,21 @@ def info(model: Path | None) -> None:
         f"devices: cpu ({torch.get_num_threads()} threads)"
         + "".join(f", {name}" for name in devices)
     )
+
+
+def _tell_kernel(folder: Path) -> None:
+    """Which kernel runs the model here, and why."""
+    import torch
+
+    from dragoman.decoders import chosen
+    from dragoman.device import pick_device
+    from dragoman.kernels.choice import using
+    from dragoman.predict import load
+
+    predictor, device = load(folder), pick_device("auto")
+    with using(predictor.config.train.kernel):
+        choice = chosen(predictor.model.decoder, torch.device(device))
+    click.echo(f"\nkernel on {device}: {choice.name} ({choice.reason})")
 
 
 @click.command()

@@ -2,14 +2,18 @@
 
 from typing import Annotated
 
+import torch
 from pydantic import Field
+from torch import nn
 
 from dragoman.attention import AttentionSpec
 from dragoman.decoders.base import Decoder, Written
 from dragoman.decoders.recurrent import Recurrent, RecurrentSpec
 from dragoman.decoders.still import Aligned, AlignedSpec, Still, StillSpec
+from dragoman.decoders.unrolled import gaps
 from dragoman.encoders.base import Sizes
 from dragoman.errors import UserError
+from dragoman.kernels.choice import Choice, settle
 
 DecoderSpec = Annotated[RecurrentSpec | StillSpec | AlignedSpec, Field(discriminator="kind")]
 
@@ -30,6 +34,15 @@ def make_decoder(
     return Aligned(spec, source)
 
 
+def chosen(decoder: nn.Module, device: torch.device) -> Choice:
+    """Which kernel runs a decoder's recurrence on a device, and why."""
+    if not isinstance(decoder, Recurrent):
+        return Choice("reference", "this decoder has no recurrence")
+    if not decoder.looped:
+        return Choice("torch", "attention stands outside the recurrence, torch has a routine")
+    return settle(gaps(decoder), device)
+
+
 __all__ = [
     "Aligned",
     "AlignedSpec",
@@ -40,5 +53,6 @@ __all__ = [
     "Still",
     "StillSpec",
     "Written",
+    "chosen",
     "make_decoder",
 ]

@@ -9,8 +9,12 @@ from dragoman.attention import AttentionSpec, make_attention
 from dragoman.cells import CELLS, Stack, StackSpec
 from dragoman.core import Encoded, State, group, ungroup
 from dragoman.decoders.base import Decoder, Written
+from dragoman.decoders.unrolled import gaps, given_of, memory_of, plan_of
 from dragoman.encoders.base import Sizes
 from dragoman.errors import UserError
+from dragoman.kernels import recurrence
+from dragoman.kernels.choice import settle, tell
+from dragoman.kernels.contract import Parts
 from dragoman.spec import Size
 
 
@@ -91,6 +95,11 @@ class Recurrent(Decoder):
         if spec.start == "dense":
             self.bridge = nn.Linear(source.summary, spec.layers * spec.hidden)
 
+    @property
+    def looped(self) -> bool:
+        """Whether a step depends on what was attended to before it."""
+        return self.before or self.feed or self.covers
+
     def prepare(self, enc: Encoded) -> Fixed:
         """What is computed once per source: projected keys."""
         none = enc.summary.new_zeros(len(enc.mask), 0)
@@ -123,14 +132,30 @@ class Recurrent(Decoder):
     def unroll(self, xs: Tensor, state: Memory, fixed: Fixed) -> Written:
         """Teacher forcing over all T at once, xs (B, T, E). Equals stepping."""
         xs = self.dropout(xs)
-        if self.before or self.feed or self.covers:
-            return self._loop(xs, state, fixed)
+        if self.looped:
+            choice = settle(gaps(self), xs.device)
+            tell(choice)
+            if choice.name == "reference" or not xs.size(1):
+                return self._loop(xs, state, fixed)
+            return self._run(xs, state, fixed, choice.name)
         given = self._given(fixed, xs)
         hs, cells = self.stack.unroll(torch.cat([xs, given], -1), state.cells, state.masks)
         contexts, weights = given, None
         if self.attention:
             contexts, weights = self.attention(hs, fixed.keys, fixed.enc.memory, fixed.enc.mask)
         return Written(self.readout(hs, contexts, xs), state._replace(cells=cells), weights)
+
+    def _run(self, xs: Tensor, state: Memory, fixed: Fixed, parts: Parts) -> Written:
+        """The unrolling by a kernel: it equals `_loop`."""
+        given = given_of(self, xs.transpose(0, 1).contiguous(), state, fixed)
+        with torch.autocast(xs.device.type, enabled=False):
+            result = recurrence.run(plan_of(self, parts), given)
+        state, weights = memory_of(self, state, result), result.weights.transpose(0, 1)
+        if result.features is not None:
+            return Written(result.features.transpose(0, 1), state, weights)
+        memory = fixed.enc.memory
+        contexts = weights.to(memory.dtype) @ memory
+        return Written(self.readout(result.tops.transpose(0, 1), contexts, xs), state, weights)
 
     def _loop(self, xs: Tensor, state: Memory, fixed: Fixed) -> Written:
         """The unrolling for steps that depend on what was attended to before."""

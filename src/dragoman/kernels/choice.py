@@ -1,0 +1,82 @@
+"""Which kernel runs: asked for, or the fastest that covers the model on its device."""
+
+import importlib.util
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Literal, NamedTuple
+
+import torch
+
+Kernel = Literal["auto", "reference", "torch", "triton"]
+logger = logging.getLogger("dragoman")
+_wanted: ContextVar[Kernel] = ContextVar("kernel", default="auto")
+_told: set[str] = set()
+
+
+class Choice(NamedTuple):
+    """The kernel that runs, and why it is this one."""
+
+    name: Literal["reference", "torch", "triton"]
+    reason: str
+    lesser: bool = False  # something faster was wanted, or would have been there
+
+
+class Gaps(NamedTuple):
+    """What keeps a recurrence from a kernel; None where nothing does."""
+
+    torch: str | None = None
+    triton: str | None = None
+
+
+@contextmanager
+def using(kernel: Kernel) -> Iterator[None]:
+    """Ask for a kernel.
+
+    >>> with using("reference"): settle(Gaps(), torch.device("cpu")).name
+    'reference'
+    """
+    token = _wanted.set(kernel)
+    try:
+        yield
+    finally:
+        _wanted.reset(token)
+
+
+def settle(gaps: Gaps, device: torch.device) -> Choice:
+    """The kernel for a recurrence with such gaps.
+
+    >>> settle(Gaps(torch="local attention"), torch.device("cpu"))
+    Choice(name='reference', reason='no kernel covers local attention', lesser=True)
+    """
+    wanted = _wanted.get()
+    if wanted == "reference":
+        return Choice("reference", "asked for")
+    if gaps.torch:
+        return Choice("reference", f"no kernel covers {gaps.torch}", lesser=True)
+    if wanted == "torch":
+        return Choice("torch", "asked for")
+    missing = _without_triton(device)
+    if missing:
+        return Choice("torch", missing, lesser=wanted == "triton")
+    if gaps.triton:
+        return Choice("torch", f"the triton kernel does not cover {gaps.triton}", lesser=True)
+    return Choice("triton", "a GPU" if device.type == "cuda" else "Triton's interpreter")
+
+
+def tell(choice: Choice) -> None:
+    """One line in the log where a slower kernel had to do, once for each reason."""
+    if choice.lesser and choice.reason not in _told:
+        _told.add(choice.reason)
+        logger.warning("kernel: %s, because %s", choice.name, choice.reason)
+
+
+def _without_triton(device: torch.device) -> str | None:
+    """Why Triton cannot run there."""
+    if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
+        return f"Triton needs a GPU, this is {device.type}"
+    if importlib.util.find_spec("triton") is None:
+        return "Triton is not installed"
+    return None
