@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n auto
 
-.PHONY: demo test test-all lint format clean
+.PHONY: demo test test-all lint format results clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/dragoman demo -o demo
@@ -23,6 +23,11 @@ lint: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# one row of docs/results.md, measured anew: make results ROW=multi30k-de-en-attention DATA=folder DEVICE=cpu
+results: $(VENV)/.dev
+	$(BIN)/python benchmarks/quality/run.py $(ROW) $(if $(DATA),--data $(DATA)) --device $(or $(DEVICE),cpu)
+	$(BIN)/python benchmarks/quality/page.py
 
 clean:
 	rm -rf $(VENV) build dist demo

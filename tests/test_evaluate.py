@@ -180,6 +180,17 @@ def test_runs_have_a_mean_and_a_deviation(
     assert " ± " in table.split("\n")[1]
 
 
+def test_an_ensemble_is_judged_together(
+    verb: Callable, tiny_model: Path, poor_model: Path, test_file: Path
+) -> None:
+    def exact(model: Path, *options: object) -> float:
+        tree = json.loads(verb("evaluate", model, test_file, "--json", *options).out)
+        return tree["exact"]["value"]
+
+    assert exact(poor_model, "--ensemble", poor_model) == exact(poor_model)
+    assert exact(poor_model, "--ensemble", tiny_model) > exact(poor_model)
+
+
 def test_language_models_stand_side_by_side(verb: Callable, tiny_lm: Path, tmp_path: Path) -> None:
     text = tmp_path / "t.txt"
     text.write_text("ab cd\n\nfe\n")

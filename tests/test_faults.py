@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 
 import dragoman
 from dragoman import checkpoint
-from dragoman.checkpoint import load_snapshot
 from dragoman.output import as_json, as_nbest, as_text
 from dragoman.predict import Prediction
+from dragoman.snapshots import load_snapshot
 from dragoman.training import alone
 from small import SPEEDY, over, reversals, words, write_pairs
 from small import settings as options
@@ -59,6 +59,10 @@ def forge(folder: Path, name: str, content: bytes) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["files"][name] = hashlib.sha256(content).hexdigest()
     (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def newest(folder: Path) -> Path:
+    return folder / "checkpoints" / (folder / "checkpoints" / "last").read_text()
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -115,7 +119,7 @@ def test_5_weights_of_another_model_are_refused(verb: Callable, model: Path, pai
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "progress.json"])
 def test_5_a_damaged_checkpoint_is_refused(verb: Callable, model: Path, name: str) -> None:
-    (file,) = (model / "checkpoints").glob(f"*/{name}")
+    file = newest(model) / name
     file.write_bytes(flip(file.read_bytes()))
     before = contents(model)
     refused(verb("train", "-o", model, "--resume"), file, "wrong checksum")
@@ -156,7 +160,7 @@ def test_6_a_pickle_is_never_executed(
 def test_6_a_pickle_in_a_checkpoint_is_never_executed(
     verb: Callable, model: Path, tmp_path: Path
 ) -> None:
-    (folder,) = (model / "checkpoints").glob("step-*")
+    folder = newest(model)
     for name in ("model.safetensors", "optimizer.safetensors", "progress.json", "config.yaml"):
         spoiled = tmp_path / name
         shutil.copytree(model, spoiled)

@@ -9,7 +9,7 @@ ROOT = Path(dragoman.__file__).parent
 # Each room may import only from lines above its own (and from files of its own line's packages).
 FLOORS = [
     ["errors", "spec"],
-    ["core", "metrics", "data.strings", "recipes", "device", "average"],
+    ["core", "metrics", "data.strings", "recipes", "device", "average", "signals"],
     ["kernels", "data.formats", "data.text", "data.batches"],
     ["cells", "attention", "objectives", "data.rows", "data.fields"],
     ["data.copying", "data.store", "data.increments"],
@@ -18,7 +18,7 @@ FLOORS = [
     ["model"],
     ["config"],
     ["checkpoint"],
-    ["answers", "corpus", "decode", "notebook"],
+    ["answers", "corpus", "decode", "notebook", "snapshots"],
     ["streaming", "choices"],
     ["predict", "fresh", "stored"],
     ["validate", "live"],

@@ -13,12 +13,12 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 import dragoman
-from dragoman.checkpoint import load_snapshot
 from dragoman.config import TrainSpec, resolve
 from dragoman.corpus import load_corpus
 from dragoman.data.rows import table_of
 from dragoman.optimizers import rate
 from dragoman.progress import Reporter
+from dragoman.snapshots import load_snapshot
 from dragoman.trainer import Trainer
 from small import SPEEDY, TEXT_LM, over, reversals, settings, words, write_pairs
 

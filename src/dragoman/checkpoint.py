@@ -7,8 +7,8 @@ Nothing here is ever executed or unpickled, so that a folder from a stranger can
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +26,6 @@ from dragoman.model import Model, build
 
 FORMAT = 1  # raised when an older Dragoman could not read what this one writes
 MANIFEST, WEIGHTS, CONFIG = "manifest.json", "model.safetensors", "config.yaml"
-BEST, OPTIMIZER, PROGRESS = "best.safetensors", "optimizer.safetensors", "progress.json"
 Reader = Callable[[str], bytes]
 
 
@@ -55,26 +54,69 @@ class Loaded(NamedTuple):
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
+    """Write a file whole or not at all, and so that it survives a loss of power."""
+    put(partial(path), content)
+    partial(path).replace(path)
+    settle_folder(path.parent)
+
+
+def partial(path: Path) -> Path:
+    """Where a file is written before it gets its name."""
+    return path.with_name(f".{path.name}.partial")
+
+
+def put(path: Path, content: bytes) -> None:
+    """Write a file through to the disk; where that fails, leave nothing of it."""
     try:
-        with partial.open("wb") as file:
+        with path.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        partial.replace(path)
     except OSError:
-        partial.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
         raise
 
 
+def settle_folder(folder: Path) -> None:
+    """Write a folder's names through to the disk: a renamed file is safe only then."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:  # Windows opens no folders, and needs none of this
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files and, last of all, the manifest with their checksums."""
+    """Write all files of a folder, or none: the new manifest decides. Whoever dies before it gets
+    its name has changed nothing; after it, a file that still has its temporary name counts.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        write(folder / name, content)
+    with suppress(UserError):  # what is damaged is replaced
+        _finish(folder)
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
-    write(folder / MANIFEST, json.dumps({"format": FORMAT, "files": sums}, indent=1).encode())
+    manifest = json.dumps({"format": FORMAT, "files": sums}, indent=1).encode()
+    try:
+        for name, content in (*files.items(), (MANIFEST, manifest)):
+            put(partial(folder / name), content)
+    except OSError:
+        for name in (*files, MANIFEST):
+            partial(folder / name).unlink(missing_ok=True)
+        raise
+    settle_folder(folder)
+    for name in (MANIFEST, *files):
+        partial(folder / name).replace(folder / name)
+    settle_folder(folder)
+
+
+def _finish(folder: Path) -> None:
+    """Give the files that count, and still have a temporary name, their own."""
+    for name, wanted in _manifest(folder).items():
+        content = _content(partial(folder / name))
+        if content is not None and hashlib.sha256(content).hexdigest() == wanted:
+            partial(folder / name).replace(folder / name)
 
 
 def open_folder(folder: Path) -> Reader:
@@ -84,19 +126,25 @@ def open_folder(folder: Path) -> Reader:
     def read(name: str) -> bytes:
         if name not in sums:
             raise UserError(f"{folder}: the manifest lists no {name}: the folder is incomplete")
-        try:
-            content = (folder / name).read_bytes()
-        except OSError as error:
-            raise UserError(
-                f"{folder / name}: {error.strerror}: the folder is incomplete"
-            ) from None
-        if hashlib.sha256(content).hexdigest() != sums[name]:
-            raise UserError(
-                f"{folder / name}: wrong checksum: the file is damaged; copy the folder again"
-            )
-        return content
+        for path in (folder / name, partial(folder / name)):
+            content = _content(path)
+            if content is not None and hashlib.sha256(content).hexdigest() == sums[name]:
+                return content
+        if not (folder / name).is_file():
+            raise UserError(f"{folder / name}: cannot be read: the folder is incomplete")
+        raise UserError(
+            f"{folder / name}: wrong checksum: the file is damaged; copy the folder again"
+        )
 
     return read
+
+
+def _content(path: Path) -> bytes | None:
+    """A file's bytes; nothing where it is none: a device or a pipe would never end."""
+    try:
+        return path.read_bytes() if path.is_file() else None
+    except OSError:
+        return None
 
 
 def verify(folder: Path) -> list[str]:
@@ -108,11 +156,12 @@ def verify(folder: Path) -> list[str]:
 
 
 def _manifest(folder: Path) -> dict[str, str]:
+    content = _content(folder / MANIFEST)
+    if content is None:
+        raise UserError(f"{folder}: not a model folder (it has no readable {MANIFEST})")
     try:
-        manifest: Any = json.loads((folder / MANIFEST).read_bytes())
+        manifest: Any = json.loads(content)
         version, sums = manifest["format"], manifest["files"]
-    except OSError:
-        raise UserError(f"{folder}: not a model folder (it has no readable {MANIFEST})") from None
     except (ValueError, KeyError, TypeError, RecursionError):
         raise UserError(f"{folder / MANIFEST}: not a manifest: the folder is damaged") from None
     if not isinstance(version, int) or not isinstance(sums, dict):
@@ -207,60 +256,3 @@ def unpack(content: bytes, path: Path) -> dict[str, Tensor]:
         return parse_tensors(content)
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path}: not a safetensors file: {error}") from None
-
-
-class Snapshot(NamedTuple):
-    """Where a run stands: enough, by itself, to go on as if it had never stopped."""
-
-    config: Config
-    fields: Fields
-    weights: dict[str, Tensor]
-    best: dict[str, Tensor]  # the weights that evaluations liked most so far
-    optimizer: dict[str, Tensor]
-    progress: dict[str, Any]
-
-
-def save_snapshot(folder: Path, snapshot: Snapshot, name: str) -> None:
-    """Write a checkpoint beside the last one, move the pointer, then remove what is older."""
-    place = folder / "checkpoints"
-    fresh, final = place / f".{name}.partial", place / name
-    shutil.rmtree(fresh, ignore_errors=True)
-    files = {
-        CONFIG: dump(snapshot.config).encode(),
-        WEIGHTS: pack(snapshot.weights),
-        BEST: pack(snapshot.best),
-        OPTIMIZER: pack(snapshot.optimizer),
-        PROGRESS: json.dumps(snapshot.progress).encode(),
-    }
-    try:
-        write_folder(fresh, files | field_files(snapshot.fields))
-        shutil.rmtree(final, ignore_errors=True)
-        fresh.replace(final)
-    except OSError:
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise
-    write(place / "last", name.encode())
-    for old in place.iterdir():
-        if old.is_dir() and old != final:
-            shutil.rmtree(old, ignore_errors=True)
-
-
-def load_snapshot(folder: Path) -> Snapshot | None:
-    """The last checkpoint of a run folder; nothing where there is none."""
-    place = folder / "checkpoints"
-    try:
-        name = (place / "last").read_text("utf-8").strip()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    if not _plain(name):
-        raise UserError(f"{place / 'last'}: does not name a checkpoint")
-    read = open_folder(place / name)
-    try:
-        progress = json.loads(read(PROGRESS))
-    except ValueError:
-        raise UserError(f"{place / name / PROGRESS}: not valid JSON") from None
-    weights, best, optimizer = (
-        unpack(read(file), place / name / file) for file in (WEIGHTS, BEST, OPTIMIZER)
-    )
-    config = load_config(read, place / name)
-    return Snapshot(config, load_fields(read, config), weights, best, optimizer, progress)

@@ -86,6 +86,7 @@ class TrainSpec(Spec):
     kernel: Kernel = "auto"  # auto: the fastest that covers the model on its device
     evaluate_every: Natural | None = None  # steps; about an epoch when not given
     checkpoint_every: Natural | None = None  # steps; at each evaluation when not given
+    keep: Natural = 2  # checkpoints, the newest; the best one stays in any case
     metric: str = "auto"  # what early stopping watches
     patience: Natural | None = 10  # evaluations without progress before the end
     tensorboard: bool = False

@@ -1,8 +1,13 @@
 """Where a training run stands."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from dragoman.config import TrainSpec
+from dragoman.errors import UserError
 from dragoman.validate import better
 
 
@@ -25,6 +30,19 @@ class Progress:
     seconds: float = 0.0
     history: list[dict[str, float]] = field(default_factory=list)
 
+    @property
+    def evaluated(self) -> int:
+        """The step of the last evaluation; 0 where there was none."""
+        return int(self.history[-1]["step"]) if self.history else 0
+
+    def due(self, every: int) -> bool:
+        """Whether something that happens so often happens after this step.
+
+        >>> Progress(step=6).due(3), Progress(step=6).due(4), Progress().due(3)
+        (True, False, False)
+        """
+        return self.step > 0 and self.step % every == 0
+
     def judge(self, metric: str, value: float, spec: TrainSpec) -> bool:
         """Take note of an evaluation; whether it is the best so far."""
         if better(metric, value, self.best):
@@ -34,3 +52,11 @@ class Progress:
         if spec.schedule == "plateau" and self.since_halving >= spec.plateau:
             self.halvings, self.since_halving = self.halvings + 1, 0
         return False
+
+
+def standing(tree: dict[str, Any], folder: Path) -> Progress:
+    """The progress that a checkpoint tells of."""
+    try:
+        return TypeAdapter(Progress).validate_python(tree)
+    except ValidationError:
+        raise UserError(f"{folder}: the progress in the last checkpoint is damaged") from None

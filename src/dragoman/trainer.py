@@ -12,13 +12,7 @@ import torch
 from torch import Tensor
 
 from dragoman.card import card
-from dragoman.checkpoint import (
-    Snapshot,
-    restore,
-    save_model,
-    save_snapshot,
-    weights_of,
-)
+from dragoman.checkpoint import restore, save_model, weights_of
 from dragoman.config import Config, TrainSpec
 from dragoman.core import leaves, move, rebuild
 from dragoman.corpus import Corpus, Running, steps_of
@@ -29,7 +23,9 @@ from dragoman.fresh import new_model
 from dragoman.model import Carried
 from dragoman.optimizers import optimizer_tensors, rate, restore_optimizer
 from dragoman.progress import Reporter
-from dragoman.standing import Progress
+from dragoman.signals import Calls
+from dragoman.snapshots import Snapshot, save_snapshot
+from dragoman.standing import Progress, standing
 from dragoman.stepping import Outcome, Stepper
 from dragoman.validate import evaluate, watched
 
@@ -40,8 +36,11 @@ CARRIED, AVERAGE = "carried.", "average."  # what a checkpoint holds beside the 
 class Trainer:
     """A run: a corpus, a model, a folder."""
 
-    def __init__(self, corpus: Corpus, folder: Path, reporter: Reporter) -> None:
+    def __init__(
+        self, corpus: Corpus, folder: Path, reporter: Reporter, calls: Calls | None = None
+    ) -> None:
         self.corpus, self.folder, self.reporter = corpus, folder, reporter
+        self.calls = calls or Calls()
         self.config: Config = corpus.config
         self.spec: TrainSpec = corpus.config.train
         self.device = pick_device(self.spec.device)
@@ -65,7 +64,7 @@ class Trainer:
         if self.stepper.average:
             self.stepper.average.load(averaged)
         restore_optimizer(self.stepper.optimizer, snapshot.optimizer)
-        self.progress = Progress(**snapshot.progress)
+        self.progress = standing(snapshot.progress, self.folder)
         self.batches = steps_of(self.corpus, self.progress.epoch)
         if carried:
             tensors = [tensor.to(self.device) for tensor in carried.values()]
@@ -81,19 +80,38 @@ class Trainer:
         self.model.train()
         self.begun = time.monotonic() - self.progress.seconds
         self.reporter.start(self.total_steps(), self.progress.step)
-        self._checkpoint()  # from now on, whatever happens, there is something to resume
-        while not self._finished():
-            outcome = self._step()
-            self.reporter.step(self.progress.step, outcome.nll, outcome.tokens)
-            if self.progress.step % self.interval() == 0:
+        with self.calls.waiting():
+            self._checkpoint()  # from now on, whatever happens, there is something to resume
+            self._attend()
+            while not self._finished():
+                outcome = self._step()
+                self.reporter.step(self.progress.step, outcome.nll, outcome.tokens)
+                self._attend()
+            if self.progress.evaluated != self.progress.step:
+                self._checkpoint()  # first: a longer run would not evaluate here
                 self._evaluate()
-            if self.progress.step % (self.spec.checkpoint_every or self.interval()) == 0:
-                self._checkpoint()
-        last = self.progress.history[-1]["step"] if self.progress.history else 0
-        if last != self.progress.step:
-            self._checkpoint()  # first: a longer run would not evaluate here
-            self._evaluate()
         self.reporter.close()
+
+    def _attend(self) -> None:
+        """What is due after a step: to leave, if asked to; to evaluate; to save. A resumed run
+        comes here first: it may have been asked to leave before its evaluation.
+        """
+        progress = self.progress
+        try:
+            if self.calls.signum is not None:
+                self.calls.leave()
+            if progress.due(self.interval()) and progress.evaluated != progress.step:
+                self._evaluate()
+        except (KeyboardInterrupt, SystemExit):
+            self._checkpoint()
+            raise
+        if progress.due(self.spec.checkpoint_every or self.interval()):
+            self._checkpoint()
+
+    def _finished(self) -> bool:
+        patience = self.spec.patience
+        tired = patience is not None and self.progress.stale >= patience
+        return tired or self.progress.step >= self.total_steps()
 
     def total_steps(self) -> int:
         """How many steps there can be at most."""
@@ -106,11 +124,6 @@ class Trainer:
     def interval(self) -> int:
         """Steps between evaluations: about an epoch, neither too rare nor too often."""
         return self.spec.evaluate_every or min(max(self.per_epoch, 100), 2000)
-
-    def _finished(self) -> bool:
-        patience = self.spec.patience
-        tired = patience is not None and self.progress.stale >= patience
-        return tired or self.progress.step >= self.total_steps()
 
     def _step(self) -> Outcome:
         progress = self.progress
@@ -145,7 +158,9 @@ class Trainer:
         self._listen()
         average = self.stepper.average
         with average.worn() if average else contextlib.nullcontext():
-            found, judged = evaluate(self.corpus, self.model, self.metric), weights_of(self.model)
+            with self.calls.waiting(False):  # it may take long, and changes nothing
+                found = evaluate(self.corpus, self.model, self.metric)
+            judged = weights_of(self.model)
         figures = {
             "step": progress.step,
             "epoch": round(progress.epoch + progress.position / max(len(self.batches), 1), 3),
@@ -193,7 +208,7 @@ class Trainer:
             optimizer_tensors(self.stepper.optimizer),
             asdict(self.progress),
         )
-        save_snapshot(self.folder, snapshot, f"step-{self.progress.step:09d}")
+        save_snapshot(self.folder, snapshot)
         self.saved = self.progress.step
 
     def _listen(self) -> None:

@@ -3,11 +3,11 @@
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from dragoman.checkpoint import MANIFEST, Snapshot, load_snapshot
+from dragoman.checkpoint import MANIFEST
 from dragoman.config import Config, resolve, validate
 from dragoman.corpus import load_corpus
 from dragoman.data.rows import Table, table_of
@@ -15,6 +15,8 @@ from dragoman.errors import UserError
 from dragoman.predict import Predictor, load
 from dragoman.progress import Reporter
 from dragoman.recipes import Tree, merge
+from dragoman.signals import Calls, called
+from dragoman.snapshots import Snapshot, load_snapshot
 from dragoman.stored import stored_corpus
 from dragoman.trainer import Trainer
 
@@ -80,25 +82,29 @@ def run(
         raise UserError("--resume and --overwrite contradict each other: choose one")
     if config is None and not folder.is_dir():
         raise UserError(f"{folder}: nothing to resume there: name the training data")
-    claim(folder, occupied=resume or overwrite)
-    with alone(folder):
+    with called() as calls, claimed(folder, occupied=resume or overwrite), alone(folder):
         snapshot = begun(folder, changes or {}) if resume else None
         config = snapshot.config if snapshot else config
         if config is None:
             raise UserError(f"{folder}: nothing to resume there: name the training data")
-        _train(config, folder, reporter, table, snapshot)
+        _train(config, folder, reporter, table, snapshot, calls)
     return load(folder)
 
 
 def _train(
-    config: Config, folder: Path, reporter: Reporter, table: Table | None, past: Snapshot | None
+    config: Config,
+    folder: Path,
+    reporter: Reporter,
+    table: Table | None,
+    past: Snapshot | None,
+    calls: Calls,
 ) -> None:
     fields = past.fields if past else None
     if config.data.store and table is None:
         corpus = stored_corpus(config, fields, reporter.say)
     else:
         corpus = load_corpus(config, fields, reporter.say, table)
-    trainer = Trainer(corpus, folder, reporter)
+    trainer = Trainer(corpus, folder, reporter, calls)
     size = sum(p.numel() for p in trainer.model.parameters())
     reporter.say(f"model: {corpus.config.recipe}, {size:,} parameters, on {trainer.device}")
     if past:
@@ -110,7 +116,7 @@ def _train(
         trainer.reporter = Reporter(reporter.quiet, reporter.stream, folder / "tensorboard")
     try:
         trainer.run()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         step = trainer.saved or 0
         reporter.say(f"stopped; `dragoman train -o {folder} --resume` goes on from step {step}")
         raise
@@ -118,12 +124,14 @@ def _train(
         trainer.reporter.close()
 
 
-def claim(folder: Path, *, occupied: bool) -> None:
-    """Make sure the folder can be written, before any work is done; `occupied` lets it hold
-    something.
+@contextmanager
+def claimed(folder: Path, *, occupied: bool) -> Iterator[None]:
+    """A folder that can be written, before any work is done; `occupied` lets it hold something.
+    A run that fails before it has written anything leaves no empty folder behind.
     """
+    there = folder.exists()
     try:
-        if folder.exists() and any(folder.iterdir()) and not occupied:
+        if there and any(folder.iterdir()) and not occupied:
             raise UserError(
                 f"{folder}: not empty: continue with --resume, or start anew with --overwrite"
             )
@@ -133,6 +141,13 @@ def claim(folder: Path, *, occupied: bool) -> None:
         probe.unlink()
     except OSError as error:
         raise UserError(f"{folder}: cannot be written: {error.strerror}") from None
+    try:
+        yield
+    finally:
+        if not there:
+            for empty in (folder / "checkpoints", folder):
+                with suppress(OSError):  # it holds something, as it should
+                    empty.rmdir()
 
 
 @contextmanager

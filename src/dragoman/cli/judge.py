@@ -40,6 +40,12 @@ LABELLED = {"accuracy", "f1-micro", "f1-macro"}  # metrics of one label a line
     help="A further run of the same model: mean and standard deviation; may be repeated.",
 )
 @click.option(
+    "--ensemble",
+    multiple=True,
+    metavar="FOLDER",
+    help="A further model that decodes together with MODEL; may be repeated.",
+)
+@click.option(
     "--by",
     type=click.Choice(["length", "label", "tag"]),
     help="Also in parts: by length of the source, by the reference's or the source's first word.",
@@ -63,6 +69,7 @@ def evaluate(as_json: bool, **given: Any) -> None:
     dragoman evaluate model/ test.tsv                       one model
     dragoman evaluate model/ test.tsv --against other/      is it better than the other?
     dragoman evaluate run1/ test.tsv --with run2/           over several runs
+    dragoman evaluate run1/ test.tsv --ensemble run2/       both together
     dragoman evaluate --hyp out.txt --ref ref.txt           outputs of any system
     """
     _check(given)
@@ -80,7 +87,7 @@ def _check(given: dict[str, Any]) -> None:
         raise UserError("--against compares systems, --with averages over runs: take one of them")
     if bool(given["hyp"]) != bool(given["ref"]):
         raise UserError("--hyp (outputs) and --ref (references) go together")
-    if given["hyp"] and given["model"]:
+    if given["hyp"] and (given["model"] or given["ensemble"]):
         raise UserError("--hyp stands instead of MODEL and DATA: leave those away")
     for path in (*given["against"], *given["runs"]):
         if not Path(path).exists():  # say it before the first system is at work for minutes
@@ -97,7 +104,7 @@ def _exam(given: dict[str, Any]) -> tuple[Any, Any, Callable[[str], Any]]:
     if given["hyp"]:
         exam = read_outputs(given["ref"], given["metrics"])
         return exam, None, lambda path: exam.of_lines(path, read_lines(path))
-    predictor = load(Path(given["model"]), given["device"])
+    predictor = load(Path(given["model"]), given["device"], others=given["ensemble"])
     table = data_tree(given["data"], given | {"dev": (), "layout": None})["data"]
     tell = partial(click.echo, err=True)
     exam = read_exam(predictor, table, given["metrics"], tell, given["group"])

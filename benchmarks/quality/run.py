@@ -1,0 +1,172 @@
+"""Train and judge one row of rows.yaml: python benchmarks/quality/run.py ROW --data DATA.
+
+Everything goes through the command line that people use. Leaves results/ROW.json, of which page.py
+makes docs/results.md. A row that was begun goes on: models that are there are not trained again.
+"""
+
+import argparse
+import json
+import os
+import platform
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+HERE = Path(__file__).parent
+DRAGOMAN = [sys.executable, "-m", "dragoman"]
+
+
+class Task(NamedTuple):
+    """One model: a row, one of its languages (if it has several), a seed."""
+
+    row: dict[str, Any]
+    item: str
+    seed: int
+
+    def files(self, names: list[str], data: Path) -> list[str]:
+        return [str(data / name.replace("{}", self.item)) for name in names]
+
+    def folder(self, work: Path) -> Path:
+        return work / self.row["name"] / (self.item or "all") / str(self.seed)
+
+
+def load_rows() -> dict[str, dict[str, Any]]:
+    """The rows by name; names with a dot are what others are built on."""
+    tree = yaml.safe_load((HERE / "rows.yaml").read_text("utf-8"))
+    return {name: row | {"name": name} for name, row in tree.items() if not name.startswith(".")}
+
+
+def tasks(row: dict[str, Any], seeds: list[int] | None) -> list[Task]:
+    return [
+        Task(row, item, seed)
+        for item in row.get("each", [""])
+        for seed in seeds or row.get("seeds", [1])
+    ]
+
+
+def train_command(task: Task, data: Path, work: Path) -> list[str]:
+    """What a person would type."""
+    row = task.row
+    command = ["train", *task.files(row["train"], data)]
+    for name in task.files(row.get("dev", []), data):
+        command += ["--dev", name]
+    command += ["--recipe", row["recipe"]] if "recipe" in row else []
+    command += ["--columns", row["columns"]] if "columns" in row else []
+    for setting in (*row.get("set", []), f"train.seed={task.seed}"):
+        command += ["--set", setting]
+    return [*command, "-o", str(task.folder(work))]
+
+
+def train(task: Task, data: Path, work: Path, extra: list[str]) -> float:
+    """Minutes of training; what an earlier call did is not done again."""
+    told = task.folder(work) / "minutes.json"
+    if told.exists():
+        return float(json.loads(told.read_text()))
+    begun = time.monotonic()
+    command = [*DRAGOMAN, *train_command(task, data, work), "--overwrite", *extra]
+    log = work / f"{task.row['name']}-{task.item}-{task.seed}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as file:
+        done = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False)
+    if done.returncode:
+        raise SystemExit(f"{shlex.join(command)}\n{log.read_text()[-2000:]}")
+    minutes = (time.monotonic() - begun) / 60
+    told.write_text(json.dumps(minutes))
+    return minutes
+
+
+def judge(models: list[Path], files: list[str], options: list[str], device: str) -> dict[str, Any]:
+    """All metrics of a model, or of several together, on a test."""
+    together = [part for model in models[1:] for part in ("--ensemble", str(model))]
+    command = [*DRAGOMAN, "evaluate", str(models[0]), *files, *options, *together]
+    command += ["--json", "--device", device, "--batch-size", "64"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{shlex.join(command)}\n{done.stderr[-2000:]}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def figures(row: dict[str, Any], group: list[Task], args: Any) -> Iterator[dict[str, Any]]:
+    """One record per test: the metric of each seed, and of all together where the row asks."""
+    models = [task.folder(args.work) for task in group]
+    if "tests" not in row:  # a language model is judged on its held-out text
+        ends = [(model / "metrics.jsonl").read_text().splitlines() for model in models]
+        best = [min(json.loads(line)[row["metric"]] for line in lines) for lines in ends]
+        yield {"item": group[0].item, "test": "held-out end", "values": best}
+        return
+    for name, test in row["tests"].items():
+        files, options = group[0].files(test["files"], args.data), test.get("options", [])
+        found = [judge([model], files, options, args.device) for model in models]
+        record = {"item": group[0].item, "test": name, "scores": found[0]}
+        record["values"] = [one[row["metric"]]["value"] for one in found]
+        if row.get("ensemble") and len(models) > 1:
+            together = judge(models, files, options, args.device)
+            record["ensemble"] = together[row["metric"]]["value"]
+        yield record
+
+
+def hardware(device: str) -> str:
+    """What the row was run on."""
+    import torch
+
+    cpu = f"{os.cpu_count()} CPU cores"
+    return f"{torch.cuda.get_device_name(0)}, {cpu}" if device != "cpu" else cpu
+
+
+def measure(row: dict[str, Any], args: Any) -> dict[str, Any]:
+    import torch
+
+    every = tasks(row, args.seeds)
+    settings = ["--set", f"train.device={args.device}"]
+    if args.steps:
+        settings += ["--set", f"train.max_steps={args.steps}"]
+    with ThreadPoolExecutor(args.jobs) as pool:
+        minutes = list(pool.map(lambda task: train(task, args.data, args.work, settings), every))
+        groups = [[t for t in every if t.item == item] for item in row.get("each", [""])]
+        found = list(pool.map(lambda group: list(figures(row, group, args)), groups))
+    return {
+        "row": row["name"],
+        "command": shlex.join(["dragoman", *train_command(every[0], Path("DATA"), Path("runs"))]),
+        "seeds": sorted({task.seed for task in every}),
+        "minutes": round(statistics.mean(minutes), 2),
+        "jobs": args.jobs,
+        "steps": args.steps,
+        "hardware": hardware(args.device),
+        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        "figures": [record for group in found for record in group],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rows", nargs="*", help="of rows.yaml; all when none is named")
+    parser.add_argument("--data", type=Path, default=HERE / "../../../shared/data")
+    parser.add_argument("--work", type=Path, default=Path("runs/quality"))
+    parser.add_argument("--results", type=Path, default=HERE / "results")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--jobs", type=int, default=1, help="models trained side by side")
+    parser.add_argument("--steps", type=int, help="at most so many, for a try")
+    parser.add_argument("--seeds", type=lambda text: [int(seed) for seed in text.split(",")])
+    args = parser.parse_args()
+    rows = load_rows()
+    if unknown := set(args.rows) - set(rows):
+        raise SystemExit(f"no such row: {', '.join(sorted(unknown))}; there are {', '.join(rows)}")
+    args.results.mkdir(parents=True, exist_ok=True)
+    for name in args.rows or rows:
+        found = measure(rows[name], args)
+        (args.results / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+        for record in found["figures"]:
+            print(name, record["item"], record["test"], record["values"], record.get("ensemble"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,413 @@
+"""Runs that are killed, interrupted, starved of disk or memory: nothing is lost. The numbers are
+rows of the fault table.
+"""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import dragoman
+from dragoman.snapshots import load_snapshot
+from dragoman.stepping import Stepper
+from dragoman.trainer import Trainer
+from runs import ended, fork, logged, needs_fork, step_of, until
+from small import SPEEDY, over, reversals, write_pairs
+from small import settings as options
+
+PAIRS = reversals(40)
+EVERY = {"evaluate_every": 5, "checkpoint_every": 1, "batch_size": 7, "patience": 1000}
+RICH = over(  # everything at once that a run has to remember
+    SPEEDY,
+    model={
+        "encoder": {"embedding": 4, "hidden": 4, "dropout": 0.3, "recurrent_dropout": 0.2},
+        "decoder": {"hidden": 4, "readout_size": 4, "dropout": 0.3},
+    },
+    train={**EVERY, "accumulate": 4, "ema": 0.9, "sampling": 0.3, "schedule": "plateau"},
+)
+
+
+def last(folder: Path) -> dict[str, Tensor]:
+    """All tensors of a run's last checkpoint."""
+    snapshot = load_snapshot(folder)
+    assert snapshot is not None
+    optimizer = {f"optimizer.{name}": t for name, t in snapshot.optimizer.items()}
+    best = {f"best.{name}": t for name, t in snapshot.best.items()}
+    return snapshot.weights | optimizer | best
+
+
+def equal(one: Path, other: Path) -> bool:
+    a, b = last(one), last(other)
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def whole(folder: Path) -> None:
+    """The run folder can be resumed and, if it holds a model yet, used."""
+    if step_of(folder) >= 0:
+        assert load_snapshot(folder) is not None
+    if (folder / "manifest.json").exists():
+        assert isinstance(dragoman.load(folder)("abc").text, str)
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that learns which rows every batch is made of."""
+    path, batch = tmp_path / "rows.jsonl", Trainer._batch
+
+    def noted(self: Trainer, position: int) -> Any:
+        found = batch(self, position)
+        with path.open("a") as file:
+            file.write(json.dumps([self.progress.step, found.rows.tolist()]) + "\n")
+        return found
+
+    monkeypatch.setattr(Trainer, "_batch", noted)
+    return path
+
+
+# --- 1: killed at any moment
+
+
+def killed_often(folder: Path, tree: dict[str, Any], kills: int, seed: int) -> None:
+    """Start a run, kill it at a random moment, resume it, and so on; then let it end."""
+    chance = random.Random(seed)
+    for _ in range(kills):
+        begun = step_of(folder)
+        child = fork(lambda: dragoman.train(PAIRS, folder, config=tree, resume=True, quiet=True))
+        if chance.random() < 0.8:  # most die while they train and save, some while they load
+            until(lambda begun=begun: step_of(folder) > begun)  # type: ignore[misc]
+        time.sleep(chance.random() * 0.06)
+        os.kill(child, signal.SIGKILL)
+        assert ended(child) == -signal.SIGKILL, "it was too quick: give it more steps"
+        whole(folder)
+    assert step_of(folder) < tree["train"]["max_steps"]
+    dragoman.train(PAIRS, folder, config=tree, resume=True, quiet=True)
+
+
+@needs_fork
+@pytest.mark.parametrize(
+    "kills", [3, pytest.param(20, marks=pytest.mark.slow)], ids=lambda kills: f"{kills}-kills"
+)
+def test_1_a_killed_run_goes_on_as_if_nothing_had_been(
+    tmp_path: Path, log: Path, kills: int
+) -> None:
+    tree = over(RICH, train={"max_steps": 12 * kills})
+    dragoman.train(PAIRS, tmp_path / "whole", config=tree, quiet=True)
+    wanted = logged(log)
+    log.unlink()
+    killed_often(tmp_path / "killed", tree, kills, seed=kills)
+    assert equal(tmp_path / "whole", tmp_path / "killed")
+    by_step: dict[int, list[list[int]]] = {}
+    for step, rows in wanted:
+        by_step.setdefault(step, []).append(rows)
+    for step, rows in logged(log):
+        assert rows in by_step[step]  # a step that is repeated is repeated with the same rows
+
+
+# --- 2: signals
+
+SLOW = over(SPEEDY, train={"max_steps": 100_000, "batch_size": 7, "epochs": 1e5})
+
+
+@needs_fork
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_2_a_signal_saves_and_ends(tmp_path: Path, signum: int, code: int) -> None:
+    tree = over(SLOW, train={"evaluate_every": 90_000, "ema": 0.9})
+    folder, steps = tmp_path / "m", tmp_path / "steps"
+
+    def work() -> None:
+        step = Trainer._step
+
+        def counted(self: Trainer) -> Any:
+            found = step(self)
+            steps.write_text(str(self.progress.step))
+            return found
+
+        Trainer._step = counted  # type: ignore[method-assign]
+        dragoman.train(PAIRS, folder, config=tree, quiet=True)
+
+    child = fork(work)
+    until(lambda: steps.exists() and steps.read_text() not in ("", "1", "2"))
+    os.kill(child, signum)
+    assert ended(child, within=10) == code
+    assert step_of(folder) == int(steps.read_text())  # the step at work was its last, and is saved
+    stop = {"train": {"max_steps": step_of(folder) + 3}}
+    dragoman.train(PAIRS, folder, config=stop, resume=True, quiet=True)
+    dragoman.train(PAIRS, tmp_path / "whole", config=over(tree, train=stop["train"]), quiet=True)
+    assert equal(folder, tmp_path / "whole")
+
+
+@needs_fork
+def test_2_a_signal_does_not_wait_for_an_evaluation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = over(SPEEDY, train={"max_steps": 6, "evaluate_every": 3, "ema": 0.5, "batch_size": 7})
+    dragoman.train(PAIRS, tmp_path / "whole", config=tree, quiet=True)
+    mark, evaluate = tmp_path / "evaluating", dragoman.trainer.evaluate
+
+    def long(*args: Any) -> Any:
+        mark.touch()
+        time.sleep(60)
+        return evaluate(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dragoman.trainer, "evaluate", long)
+        child = fork(lambda: dragoman.train(PAIRS, tmp_path / "m", config=tree, quiet=True))
+        until(mark.exists)
+        os.kill(child, signal.SIGTERM)
+        assert ended(child, within=10) == 143
+    assert step_of(tmp_path / "m") == 3
+    assert not load_snapshot(tmp_path / "m").progress["history"]
+    dragoman.train(PAIRS, tmp_path / "m", resume=True, quiet=True)
+    assert equal(tmp_path / "whole", tmp_path / "m")
+    lines = (tmp_path / "m" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [3, 6]
+
+
+@needs_fork
+def test_2_a_second_signal_waits_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step, mark = Trainer._step, tmp_path / "stepping"
+
+    def stuck(self: Trainer) -> Any:
+        if self.progress.step < 2:
+            return step(self)
+        mark.touch()
+        until(lambda: False, within=60)
+        return None
+
+    monkeypatch.setattr(Trainer, "_step", stuck)
+    tree = over(SLOW, train={"checkpoint_every": 1})
+    child = fork(lambda: dragoman.train(PAIRS, tmp_path / "m", config=tree, quiet=True))
+    until(mark.exists)
+    os.kill(child, signal.SIGTERM)
+    time.sleep(0.1)
+    assert os.waitpid(child, os.WNOHANG) == (0, 0)  # it waits for the end of its step
+    os.kill(child, signal.SIGTERM)
+    assert ended(child, within=2) == 143
+    whole(tmp_path / "m")
+    assert step_of(tmp_path / "m") == 2
+
+
+@needs_fork
+def test_2_a_signal_before_training_leaves_nothing(tmp_path: Path) -> None:
+    pipe = tmp_path / "pairs.tsv"
+    os.mkfifo(pipe)  # a file that never comes
+    child = fork(lambda: dragoman.train(pipe, tmp_path / "m", config=SPEEDY, quiet=True))
+    until((tmp_path / "m").exists)
+    os.kill(child, signal.SIGTERM)
+    assert ended(child, within=10) == 143
+    assert not (tmp_path / "m").exists()
+
+
+def test_2_ctrl_c_on_the_command_line(tmp_path: Path) -> None:
+    pairs = write_pairs(tmp_path / "p.tsv", PAIRS)
+    command = [sys.executable, "-m", "dragoman", "train", str(pairs), "-o", str(tmp_path / "m")]
+    run = subprocess.Popen(command + options(SLOW), stderr=subprocess.PIPE, text=True)
+    until(lambda: step_of(tmp_path / "m") >= 0)
+    time.sleep(0.3)
+    run.send_signal(signal.SIGINT)
+    _, said = run.communicate(timeout=20)
+    assert run.returncode == 130
+    assert f"--resume` goes on from step {step_of(tmp_path / 'm')}" in said
+    assert "Traceback" not in said
+
+
+# --- 3: epoch edges and accumulation groups
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3, 5, 6])
+def test_3_no_example_is_skipped_or_repeated(tmp_path: Path, log: Path, stop: int) -> None:
+    # 36 rows by 7 are 6 batches an epoch; groups of 4 are cut short at its edge: 2 steps an epoch
+    tree = over(RICH, train={"max_steps": 6, "evaluate_every": 100, "checkpoint_every": 100})
+    dragoman.train(PAIRS, tmp_path / "whole", config=tree, quiet=True)
+    wanted = logged(log)
+    log.unlink()
+    dragoman.train(PAIRS, tmp_path / "m", config=over(tree, train={"max_steps": stop}), quiet=True)
+    dragoman.train(PAIRS, tmp_path / "m", config=tree, resume=True, quiet=True)
+    assert logged(log) == wanted
+    rows = Counter(row for _, batch in wanted for row in batch)
+    assert rows == dict.fromkeys(range(36), 3)
+    assert equal(tmp_path / "whole", tmp_path / "m")
+
+
+@needs_fork
+@pytest.mark.parametrize("done", [1, 3])
+def test_3_a_kill_inside_a_group_of_batches(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch, done: int
+) -> None:
+    tree = over(RICH, train={"max_steps": 4, "evaluate_every": 100, "checkpoint_every": 1})
+    dragoman.train(PAIRS, tmp_path / "whole", config=tree, quiet=True)
+    wanted = logged(log)
+    log.unlink()
+    backward, calls = Stepper._backward, [0]
+
+    def dies(self: Stepper, *args: Any) -> Any:
+        calls[0] += 1
+        if calls[0] > 4 + 2 + done:  # the first epoch's two groups are 4 and 2 batches
+            os.kill(os.getpid(), signal.SIGKILL)
+        return backward(self, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Stepper, "_backward", dies)
+        child = fork(lambda: dragoman.train(PAIRS, tmp_path / "m", config=tree, quiet=True))
+        assert ended(child) == -signal.SIGKILL
+    dragoman.train(PAIRS, tmp_path / "m", resume=True, quiet=True)
+    assert equal(tmp_path / "whole", tmp_path / "m")
+    assert [entry for entry in logged(log) if entry in wanted] == logged(log)
+
+
+@pytest.mark.parametrize("kind", ["store", "patience", "vectors"])
+def test_3_other_things_that_a_run_remembers(tmp_path: Path, kind: str) -> None:
+    path = write_pairs(tmp_path / "p.tsv", [(" ".join(a), b) for a, b in PAIRS])
+    (tmp_path / "vectors.txt").write_text("a 1 2 3 4\nb 4 3 2 1\n")
+    changes: dict[str, Any] = {
+        "store": {"data": {"dev_rows": 4, "store": str(tmp_path / "store")}},
+        "patience": {"train": {**EVERY, "patience": 3, "lr": 1e-12, "metric": "exact"}},
+        "vectors": {
+            "data": {"source": {"units": "word", "vectors": str(tmp_path / "vectors.txt")}}
+        },
+    }
+    tree = over(RICH, **changes[kind])
+    tree = over(tree, train={"max_steps": 30 if kind == "patience" else 7, "evaluate_every": 2})
+    dragoman.train(path, tmp_path / "whole", config=tree, quiet=True)
+    for stop in (1, 3, 4):
+        shorter = over(tree, train={"max_steps": stop})
+        dragoman.train(path, tmp_path / "m", config=shorter, resume=stop > 1, quiet=True)
+    dragoman.train(path, tmp_path / "m", config=tree, resume=True, quiet=True)
+    assert equal(tmp_path / "whole", tmp_path / "m")
+    if kind == "patience":
+        assert step_of(tmp_path / "m") == 8
+
+
+# --- 4: a full disk
+
+
+@contextlib.contextmanager
+def disk(place: Path, size: str) -> Iterator[Path]:
+    """A small disk of its own."""
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False)
+    except OSError:
+        pytest.skip("no mount here")
+    if done.returncode:
+        pytest.skip(f"no disk of {size} can be mounted here: {done.stderr.decode().strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def test_4_a_full_disk_leaves_the_last_checkpoint_intact(verb: Callable, tmp_path: Path) -> None:
+    pairs = write_pairs(tmp_path / "p.tsv", PAIRS)
+    tree = over(SPEEDY, train={"max_steps": 50, "evaluate_every": 3, "checkpoint_every": 1})
+    tree = over(tree, data={"dev_rows": 4})
+    with disk(tmp_path / "disk", "2m") as place:
+        folder = place / "m"
+        assert verb("train", pairs, "-o", folder, "-q", *options(tree), "-s", "train.max_steps=4")
+        before = step_of(folder)
+        (place / "filler").write_bytes(b"x" * (os.statvfs(place).f_bavail * 4096 - 8 * 4096))
+        ran = verb("train", "-o", folder, "--resume", "-q", "-s", "train.max_steps=50")
+        assert ran.code == 1
+        assert "No space left on device" in ran.err
+        assert f"step-{before:09d} is intact and still the last" in ran.err
+        assert "Traceback" not in ran.err
+        assert step_of(folder) == before
+        assert not list(folder.rglob("*.partial"))
+        whole(folder)
+        (place / "filler").unlink()
+        ran = verb("train", "-o", folder, "--resume", "-q", "-s", "train.max_steps=6")
+        assert ran.code == 0
+    assert not (tmp_path / "disk" / "m").exists()
+
+
+@needs_fork
+def test_4_a_file_that_may_not_grow(tmp_path: Path) -> None:
+    """`ulimit -f`: the system's second way to say that there is no room."""
+    resource = pytest.importorskip("resource")
+    tree = over(SPEEDY, train={"max_steps": 4, "checkpoint_every": 1})
+    dragoman.train(PAIRS, tmp_path / "m", config=tree, quiet=True)
+    errors = tmp_path / "errors"
+
+    def starve() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (900, 900))
+        try:
+            dragoman.train(
+                PAIRS, tmp_path / "m", config={"train": {"max_steps": 9}}, resume=True, quiet=True
+            )
+        except dragoman.DragomanError as error:
+            errors.write_text(str(error))
+            raise
+
+    assert ended(fork(starve)) == 1
+    assert "File too large; " in errors.read_text()
+    assert step_of(tmp_path / "m") == 4
+    assert not list((tmp_path / "m").rglob("*.partial"))
+    whole(tmp_path / "m")
+
+
+@needs_fork
+def test_4_no_room_at_all_leaves_no_folder(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+
+    def starve() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+        dragoman.train(PAIRS, tmp_path / "m", config=SPEEDY, quiet=True)
+
+    assert ended(fork(starve)) == 1
+    assert not (tmp_path / "m").exists()
+
+
+def test_the_newest_checkpoints_and_the_best_are_kept(tmp_path: Path) -> None:
+    # each step is a leap in the dark: an early evaluation is the best
+    tree = over(SPEEDY, train={"max_steps": 12, "evaluate_every": 1, "lr": 3.0, "metric": "loss"})
+    dragoman.train(PAIRS, tmp_path, config=over(tree, train={"keep": 3}), quiet=True)
+    progress = load_snapshot(tmp_path).progress
+    assert progress["best_step"] < 10
+    kept = sorted(path.name for path in (tmp_path / "checkpoints").glob("step-*"))
+    assert kept == [f"step-{step:09d}" for step in (progress["best_step"], 10, 11, 12)]
+
+
+@needs_fork
+@pytest.mark.parametrize("done", [0, 1, 3, 5, 9])
+def test_4_a_model_is_replaced_whole_or_not_at_all(tmp_path: Path, done: int) -> None:
+    """Killed after any number of renames, the folder holds the old model or the new one."""
+    tree = over(SPEEDY, train={"max_steps": 2, "evaluate_every": 2, "metric": "loss"})
+    dragoman.train(PAIRS, tmp_path / "m", config=tree, quiet=True)
+    old = dragoman.load(tmp_path / "m").model.state_dict()
+    more = {"train": {"max_steps": 4, "lr": 0.05}}
+
+    def dies() -> None:
+        renames, replace = [0], Path.replace
+
+        def counted(self: Path, target: Path) -> Path:
+            if self.parent == tmp_path / "m":
+                renames[0] += 1
+                if renames[0] > done:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return replace(self, target)
+
+        Path.replace = counted  # type: ignore[method-assign,assignment]
+        dragoman.train(PAIRS, tmp_path / "m", config=more, resume=True, quiet=True)
+
+    assert ended(fork(dies)) in (0, -signal.SIGKILL)
+    new = dragoman.load(tmp_path / "m").model.state_dict()
+    assert all(torch.equal(old[name], new[name]) for name in old) == (done == 0)
+    dragoman.train(PAIRS, tmp_path / "m", config=more, resume=True, quiet=True)
+    assert not list((tmp_path / "m").rglob("*.partial"))
