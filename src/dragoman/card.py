@@ -75,9 +75,4 @@ def _best(history: Sequence[Mapping[str, float]], metric: str) -> Mapping[str, f
 def _columns(corpus: Corpus) -> list[str]:
     sides = [("reads", field) for field in corpus.fields.sources.values()]
     sides.append(("writes", corpus.fields.target))
-    return [
-        f"{verb} text by {field.spec.units}, an alphabet of {field.size:,}"
-        + (", lower-cased" if field.spec.lower else "")
-        + (", reversed" if field.spec.reverse else "")
-        for verb, field in sides
-    ]
+    return [f"{verb} {field.describe()}" for verb, field in sides]

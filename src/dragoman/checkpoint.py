@@ -20,7 +20,8 @@ from safetensors.torch import save as dump_tensors
 from torch import Tensor, nn
 
 from dragoman.config import Config, dump, validate
-from dragoman.data.fields import TextField, TextSpec
+from dragoman.data.fields import Field, TextField
+from dragoman.data.senses import FIELDS
 from dragoman.errors import UserError
 from dragoman.model import Model, build
 
@@ -32,11 +33,11 @@ Reader = Callable[[str], bytes]
 class Fields(NamedTuple):
     """The columns a model reads and writes; a language model reads none."""
 
-    sources: dict[str, TextField]  # by name, in the order of the columns; the first is "source"
+    sources: dict[str, Field]  # by name, in the order of the columns; the first is "source"
     target: TextField
 
     @property
-    def source(self) -> TextField | None:
+    def source(self) -> Field | None:
         """The first source column."""
         return self.sources.get("source")
 
@@ -216,11 +217,13 @@ def field_files(fields: Fields) -> dict[str, bytes]:
 
 
 def load_fields(read: Reader, config: Config) -> Fields:
-    def load(side: str, spec: TextSpec) -> TextField:
-        return TextField.load(spec, lambda name: read(f"{side}.{name}"))
+    def load(side: str, spec: Any) -> Field:
+        return FIELDS[spec.kind].load(spec, lambda name: read(f"{side}.{name}"))
 
     sources = {side: load(side, spec) for side, spec in config.source_specs.items()}
-    return Fields(sources, load("target", config.data.target))
+    target = load("target", config.data.target)
+    assert isinstance(target, TextField)  # the config saw to it
+    return Fields(sources, target)
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:

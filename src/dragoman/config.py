@@ -1,7 +1,5 @@
 """The config: one strict tree of specs. A config is data; it names no class and imports nothing."""
 
-import reprlib
-import types
 import typing
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,28 +10,29 @@ from pydantic import Field, ValidationError, model_validator
 
 from dragoman.data.fields import TextSpec
 from dragoman.data.rows import BadLines, Format
-from dragoman.errors import UserError, did_you_mean
+from dragoman.data.senses import FieldSpec
+from dragoman.errors import UserError
+from dragoman.explain import explain
 from dragoman.kernels.choice import Kernel
 from dragoman.model import ModelSpec
 from dragoman.recipes import Tree, merge, read_yaml, recipe, recipe_names
-from dragoman.spec import Count, Length, Natural, NonNegative, Positive, Rate, Seed, Size, Spec
+from dragoman.spec import (
+    Count,
+    Length,
+    Natural,
+    NonNegative,
+    Positive,
+    Rate,
+    Seed,
+    Size,
+    Spec,
+)
 
 ColumnName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,30}$")]
-KINDS = {
-    "text",
-    "nothing",
-    "several",
-    "match",
-    "recurrent",
-    "still",
-    "aligned",
-    "vocabulary",
-    "copy",
-}
 
 
 class DataSpec(Spec):
-    """Where pairs come from and how their columns become symbols."""
+    """Where pairs come from and how their columns are read."""
 
     train: tuple[str, ...] = ()
     dev: tuple[str, ...] = ()
@@ -41,9 +40,9 @@ class DataSpec(Spec):
     columns: tuple[int | str, ...] | None = None  # numbers from 1, or names
     on_bad_line: BadLines = "error"
     dev_rows: Natural | None = None  # cut off when `dev` is not given; a tenth, at most 1000
-    source: TextSpec = TextSpec()
-    more: dict[ColumnName, TextSpec] = Field(default_factory=dict)  # further source columns
-    target: TextSpec = TextSpec()
+    source: FieldSpec = TextSpec()
+    more: dict[ColumnName, FieldSpec] = Field(default_factory=dict)  # further source columns
+    target: FieldSpec = TextSpec()  # what is written: symbols
     store: str | None = None  # a folder for rows encoded once, where memory is too small for them
     shared: bool | Literal["sources"] = False  # one alphabet for all columns, or all sources
 
@@ -51,6 +50,12 @@ class DataSpec(Spec):
     def _names_differ(self) -> typing.Self:
         if self.more.keys() & {"source", "target"}:
             raise ValueError("source and target have places of their own; choose other names")
+        return self
+
+    @model_validator(mode="after")
+    def _writes_symbols(self) -> typing.Self:
+        if not isinstance(self.target, TextSpec):
+            raise ValueError(f"a column of kind {self.target.kind} is read, not written")
         return self
 
 
@@ -148,10 +153,10 @@ class Config(Spec):
 
     @property
     def reads_source(self) -> bool:
-        return self.model.encoder.kind != "nothing"
+        return bool(self.model.encoder.kind != "nothing")
 
     @property
-    def source_specs(self) -> dict[str, TextSpec]:
+    def source_specs(self) -> dict[str, Any]:
         """The source columns by name, in order."""
         return {"source": self.data.source} | self.data.more if self.reads_source else {}
 
@@ -221,7 +226,7 @@ def validate(tree: Any) -> Config:
     try:
         return Config.model_validate(tree)
     except ValidationError as error:
-        raise UserError(_explain(error)) from None
+        raise UserError(explain(error, Config)) from None
 
 
 def resolve_search(base: SearchSpec, changes: Tree) -> SearchSpec:
@@ -241,41 +246,3 @@ def dump(config: Config) -> str:
     """
     tree = config.model_dump(mode="json")
     return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=100)
-
-
-def _explain(error: ValidationError) -> str:
-    problem = error.errors()[0]
-    path = [str(part) for part in problem["loc"] if str(part) not in KINDS]
-    if problem["type"] == "extra_forbidden":
-        where = path[:-1]
-        known = _keys(where)
-        other = " (parts of another kind have it)" if path[-1] in known else ""
-        hint = other or did_you_mean(path[-1], known)
-        return f"unknown key '{path[-1]}' in {'.'.join(where) or 'the config'}{hint}"
-    value = problem.get("input")
-    shown = f" (got {reprlib.repr(value)})" if not isinstance(value, dict | Spec) else ""
-    return f"{'.'.join(path) or 'the config'}: {problem['msg'].lower()}{shown}"
-
-
-def _keys(path: Sequence[str]) -> list[str]:
-    """The names that are known at a place of the config."""
-    specs: list[type[Spec]] = [Config]
-    for key in path:
-        specs = [
-            inner
-            for spec in specs
-            if key in spec.model_fields
-            for inner in _specs(spec.model_fields[key].annotation)
-        ]
-    return sorted({name for spec in specs for name in spec.model_fields})
-
-
-def _specs(annotation: Any) -> list[type[Spec]]:
-    if isinstance(annotation, type) and issubclass(annotation, Spec):
-        return [annotation]
-    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) in (
-        typing.Union,
-        Annotated,
-    ):
-        return [spec for part in typing.get_args(annotation) for spec in _specs(part)]
-    return []

@@ -1,21 +1,21 @@
 """From a config's files to encoded examples: read, split, learn the alphabets, encode."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dragoman.checkpoint import Fields
 from dragoman.config import Config, DataSpec
-from dragoman.data.batches import Budget, Examples, Ints, Ragged, Stream, plan
-from dragoman.data.copying import copy_ids, copy_target, pieces
+from dragoman.data.batches import Budget, Examples, Ragged, Stream, plan
+from dragoman.data.columns import Ints
 from dragoman.data.fields import TextField, TextSpec, settle
 from dragoman.data.rows import Table, iter_inputs, read_table
+from dragoman.data.senses import FIELDS
 from dragoman.errors import UserError
-
-Say = Callable[[str], None]  # tells people what was found and chosen, one line a call
+from dragoman.examples import Say, encoded, fitting
 
 
 class Corpus(NamedTuple):
@@ -59,11 +59,11 @@ def load_corpus(
     say(f"data: {len(train):,} rows to train on, {len(dev):,} dev rows")
     if config.data.format == "running":
         return Corpus(config, fields, running(fields, train), running(fields, dev), [])
-    examples = encode(config, fields, train.columns)
-    examples = _fitting(config, fields, train, examples, say)
+    train, examples = encoded(config, fields, train, say)
+    examples = fitting(config, fields, train, examples, say)
     if not len(examples):
         raise UserError(f"{table.name}: all rows are longer than data.source/target.max_length")
-    held = encode(config, fields, dev.columns)
+    dev, held = encoded(config, fields, dev, say)
     return Corpus(settle_sizes(config, examples), fields, examples, held, list(dev))
 
 
@@ -135,20 +135,26 @@ def learn(config: Config, columns: Sequence[Sequence[str]], say: Say) -> tuple[C
     if data.format == "running" and target.units in ("char", "bytes"):
         values = chain(columns[-1], ["\n"])
     specs = {
-        name: settle(spec, column)
+        name: settle(spec, column) if isinstance(spec, TextSpec) else spec
         for (name, spec), column in zip(config.source_specs.items(), columns, strict=False)
     }
     if data.shared:
         fields = _learn_shared(specs, target, columns, alone=data.shared == "sources")
     else:
         learned = {
-            name: TextField.learn(spec, column)
+            name: FIELDS[spec.kind].learn(spec, column)
             for (name, spec), column in zip(specs.items(), columns, strict=False)
         }
-        fields = Fields(learned, TextField.learn(target, values))
+        fields = Fields(learned, _writer(target, values))
     for side, field in (fields.sources | {"target": fields.target}).items():
-        say(f"{side}: {field.spec.units} units, an alphabet of {field.size}")
+        say(f"{side}: {field.describe()}")
     return config.model_copy(update={"data": _settled(data, fields)}), fields
+
+
+def _writer(spec: TextSpec, values: Iterable[str]) -> TextField:
+    field = FIELDS[spec.kind].learn(spec, values)
+    assert isinstance(field, TextField)  # the config saw to it
+    return field
 
 
 def _settled(data: DataSpec, fields: Fields) -> DataSpec:
@@ -158,74 +164,29 @@ def _settled(data: DataSpec, fields: Fields) -> DataSpec:
 
 
 def _learn_shared(
-    specs: dict[str, TextSpec], target: TextSpec, columns: Sequence[Sequence[str]], alone: bool
+    specs: dict[str, Any], target: TextSpec, columns: Sequence[Sequence[str]], alone: bool
 ) -> Fields:
-    """One alphabet for all columns; `alone`, for the sources, and another for the target."""
-    joined = [*specs.values()] if alone else [*specs.values(), target]
+    """One alphabet for all texts; `alone`, for those of the sources, and another for the target."""
+    pairs = dict(zip(specs, columns, strict=False))
+    texts = [name for name, spec in specs.items() if isinstance(spec, TextSpec)]
+    joined = [specs[name] for name in texts] + ([] if alone else [target])
+    if not joined:
+        raise UserError("data.shared: there are no texts that could share an alphabet")
     units = {spec.units for spec in joined}
     if len(units) > 1:
         raise UserError(
             f"data.shared needs the same units everywhere, not {' and '.join(sorted(units))}: "
             "set data.source.units and data.target.units, or data.shared=sources"
         )
-    told = columns[:-1] if alone else columns
+    told = [pairs[name] for name in texts] + ([] if alone else [columns[-1]])
     common = TextField.learn(joined[0], chain(*told)).units
-    sources = {name: TextField(spec, common) for name, spec in specs.items()}
-    if alone:
-        return Fields(sources, TextField.learn(target, columns[-1]))
-    return Fields(sources, TextField(target, common))
-
-
-def encode(config: Config, fields: Fields, columns: Sequence[Sequence[str]]) -> Examples:
-    """Rows as symbols, from their columns: the sources, then the target."""
-    pairs = list(zip(fields.sources.values(), columns, strict=False))
-    sources = [Ragged.of(map(field.encode, column)) for field, column in pairs]
-    if config.model.head.kind != "copy":
-        return Examples(sources, Ragged.of(map(fields.target.encode, columns[-1])))
-    field, column = pairs[0]
-    copies = Ragged.of(copy_ids(pieces(field, value), fields.target) for value in column)
-    target = Ragged.of(
-        copy_target(wanted, pieces(field, value), fields.target)
-        for value, wanted in zip(column, columns[-1], strict=True)
-    )
-    return Examples(sources, target, copies)
-
-
-def _fitting(config: Config, fields: Fields, table: Table, rows: Examples, say: Say) -> Examples:
-    """The rows that can be learned from; what is left out is counted."""
-    cut = _cut(fields.target, table.columns[-1], rows.target)
-    for field, column, source in zip(
-        fields.sources.values(), table.columns, rows.sources, strict=False
-    ):
-        cut |= _cut(field, column, source)
-    if cut.any():
-        say(f"data: {cut.sum()} training rows left out (longer than max_length)")
-    if config.model.decoder.kind == "aligned":
-        cut |= _uneven(config, table, rows, say)
-    return rows.select(np.flatnonzero(~cut)) if cut.any() else rows
-
-
-def _uneven(config: Config, table: Table, rows: Examples, say: Say) -> npt.NDArray[np.bool_]:
-    """Rows whose source and target do not have the same number of symbols, by policy."""
-    here, there = rows.sources[0].lengths, rows.target.lengths
-    uneven = here != there
-    if uneven.any() and config.data.on_bad_line == "error":
-        at = int(np.flatnonzero(uneven)[0])
-        raise UserError(
-            f"{table.name}:{table.lines[at]}: {here[at] - 1} symbols but {there[at] - 1} tags; "
-            "correct the line, or leave such lines out with --on-bad-line skip"
-        )
-    if uneven.any():
-        say(f"data: {uneven.sum()} training rows left out (not one tag for each symbol)")
-    return np.asarray(uneven)
-
-
-def _cut(field: TextField, values: Iterable[str], rows: Ragged) -> npt.NDArray[np.bool_]:
-    """Which rows lost their tail when they were encoded."""
-    full = rows.lengths >= field.spec.max_length
-    for row, value in enumerate(values) if full.any() else ():
-        full[row] = full[row] and field.longer(value)
-    return np.asarray(full)
+    sources = {
+        name: TextField(spec, common)
+        if name in texts
+        else FIELDS[spec.kind].learn(spec, pairs[name])
+        for name, spec in specs.items()
+    }
+    return Fields(sources, _writer(target, columns[-1]) if alone else TextField(target, common))
 
 
 def running(fields: Fields, table: Table) -> Running:

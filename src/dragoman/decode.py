@@ -4,7 +4,7 @@ strategy walks through the result.
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from dragoman.config import SearchSpec
 from dragoman.core import BOS, EOS, PAD, UNK, Hypotheses, Pair, move
 from dragoman.data.batches import Examples, Ragged
 from dragoman.data.copying import begin_with, copy_ids, copy_target, pieces
-from dragoman.data.fields import TextField, clean
+from dragoman.data.fields import Field, TextField, clean
 from dragoman.data.text import Listed
 from dragoman.errors import UserError
 
@@ -35,7 +35,7 @@ class Query(NamedTuple):
     """An input, encoded for one model."""
 
     asked: Asked
-    ids: list[list[int]]  # per source column; a language model's prompt
+    ids: list[Any]  # per source column, as its field encodes it; a language model's prompt
     copied: tuple[str, ...]  # the first source's symbols as text, where they can be copied
     begun: list[int]  # how the answer begins
 
@@ -87,8 +87,10 @@ def ask(loaded: Loaded, asked: Asked) -> Query:
         begun = begin_with(asked.prefix or asked.texts[0], (), writer)
         return Query(asked, [begun], (), begun)
     ids = [reader.encode(text) for reader, text in zip(readers, asked.texts, strict=True)]
-    copied = pieces(readers[0], asked.texts[0]) if loaded.model.head.copies else ()
-    return Query(asked, ids, tuple(copied), begin_with(asked.prefix, copied, writer))
+    first, copied = readers[0], tuple[str, ...]()
+    if loaded.model.head.copies and isinstance(first, TextField):
+        copied = tuple(pieces(first, asked.texts[0]))
+    return Query(asked, ids, copied, begin_with(asked.prefix, copied, writer))
 
 
 class Ruled(NamedTuple):
@@ -159,11 +161,13 @@ def mixed(models: Team, queries: list[Query], options: SearchSpec) -> Pair:
 
 
 def _begin(loaded: Loaded, queries: list[Query]) -> Pair:
-    columns = [Ragged.of(ids) for ids in zip(*(query.ids for query in queries), strict=True)]
-    copies = None
+    readers: list[Field] = [*loaded.fields.sources.values()] or [loaded.fields.target]
+    rows = zip(*(query.ids for query in queries), strict=True)
+    columns = [field.column(ids) for field, ids in zip(readers, rows, strict=True)]
+    copies, none = None, Ragged.of([()] * len(queries))
     if loaded.model.head.copies:
         copies = Ragged.of(copy_ids(query.copied, loaded.fields.target) for query in queries)
-    given = Examples(columns if loaded.fields.sources else [], columns[0], copies)
+    given = Examples(columns if loaded.fields.sources else [], none, copies)
     device = next(loaded.model.parameters()).device
     return loaded.model.begin(move(given.source(np.arange(len(queries))), device))
 
@@ -250,18 +254,6 @@ def spellings(field: TextField, phrase: str, copied: Sequence[str] = ()) -> list
         if rest and rest != ids and (joined or not piece):
             found.append(rest)
     return [one[::-1] if field.spec.reverse else one for one in found]
-
-
-def words(field: TextField, text: str) -> list[str]:
-    """The symbols of a source as they were written, known or not.
-
-    >>> from dragoman.data.fields import TextSpec
-    >>> words(TextField.learn(TextSpec(units="word"), ["der Hund"]), "der Zorgon")
-    ['der', 'Zorgon']
-    """
-    if isinstance(field.units, Listed):
-        return list(field.units.cut(clean(text, field.spec)))[: field.spec.max_length]
-    return [token.replace(BLANK, "") for token in field.tokens(field.encode(text))]
 
 
 def banned(field: TextField, phrases: Sequence[str]) -> list[list[int]]:

@@ -155,7 +155,7 @@ class Transducer:
         return resolve(self.recipe, tree=self._tree())
 
     def _classifies(self) -> bool:
-        return self._config().data.target.units == "label"
+        return bool(self._config().data.target.units == "label")
 
     def _fitted(self) -> Predictor:
         if not hasattr(self, "model_"):

@@ -9,18 +9,21 @@ from torch import nn
 
 from dragoman.checkpoint import Fields
 from dragoman.config import Config
-from dragoman.corpus import Say
 from dragoman.data.fields import TextField
 from dragoman.data.text import FIRST
 from dragoman.errors import UserError
+from dragoman.examples import Say
 from dragoman.model import Model, build
 
 
 def new_model(config: Config, fields: Fields, say: Say = lambda line: None) -> Model:
     """A model with fresh weights for these fields."""
     model = build(config.model, fields.source_sizes, fields.target.size)
-    tables = [*source_tables(model.encoder, len(fields.sources)), model.head.table]
-    for field, table in zip([*fields.sources.values(), fields.target], tables, strict=True):
+    texts = [field for field in fields.sources.values() if isinstance(field, TextField)]
+    if not any(field.spec.vectors for field in (*texts, fields.target)):
+        return model
+    tables = [*source_tables(model.encoder, len(texts)), model.head.table]
+    for field, table in zip([*texts, fields.target], tables, strict=True):
         if field.spec.vectors:
             found = fill(table, field, read_vectors(Path(field.spec.vectors), field))
             say(f"vectors: {found:,} of {field.size:,} symbols found in {field.spec.vectors}")

@@ -9,6 +9,7 @@ from dragoman import search
 from dragoman.config import SearchSpec
 from dragoman.core import EOS, PAD
 from dragoman.decode import Asked, ask
+from dragoman.looked import layouts, looked
 from dragoman.predict import EMPTY, Prediction, Predictor
 from dragoman.streaming import refuse, strides
 
@@ -37,7 +38,7 @@ def write(
     (True, True)
     """
     refuse(predictor.team, options)
-    if predictor.fields.sources and not any(text.strip() for text in asked.texts):
+    if predictor.fields.sources and predictor.blank(asked):
         return iter([EMPTY])
     return _write(predictor, asked, options, place)
 
@@ -57,8 +58,9 @@ def _write(
         path.append(symbol)
         seen = None
         if stride.weights is not None:
-            widths = [len(ids) for ids in query.ids]
-            seen = predictor.seen(query, stride.weights.float().cpu().numpy(), widths)[0].tolist()
+            own = layouts(predictor.team.first, [query])
+            row = stride.weights.float().cpu().numpy()
+            seen = looked(predictor.team.first, query, row, own).weights[0].tolist()
         token, text = writer.symbol(symbol, query.copied), writer.decode(path, query.copied)
         yield Stroke(token, float(stride.log_probs), seen, text)
     (answer,) = predictor.present([query], search.collect(walked), options)

@@ -31,7 +31,7 @@ class ModelSpec(Spec):
         """A part that does not say its kind is of the usual one."""
         if not isinstance(tree, dict):
             return tree
-        usual = {"encoder": "text", "decoder": "recurrent", "head": "vocabulary"}
+        usual = {"decoder": "recurrent", "head": "vocabulary"}
         named = {
             part: {"kind": kind} | tree[part]
             for part, kind in usual.items()
@@ -110,7 +110,7 @@ class Model(nn.Module):
 
 
 def build(spec: ModelSpec, sources: tuple[int, ...], target: int) -> Model:
-    """A model with fresh weights, for alphabets of the given sizes, one per source column.
+    """A model with fresh weights, for columns and a target alphabet of the given sizes.
 
     >>> model = build(ModelSpec(), sources=(30,), target=40)
     >>> sum(p.numel() for p in model.parameters()) > 1_000_000

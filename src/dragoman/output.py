@@ -45,8 +45,8 @@ def as_pharaoh(prediction: Prediction, place: int) -> str:
     >>> as_pharaoh(Prediction("b a", ("b", "a"), 0.0, (), ("a", "b", "</s>"), weights), 0)
     '1-0 0-1'
     """
-    weights = prediction.alignment
-    if weights is None or weights.shape[1] < 2:
+    weights, seen = prediction.alignment, prediction.attention
+    if weights is None or weights.shape[1] < 2 or (seen and not seen.textual):
         return ""
     return " ".join(f"{int(row.argmax())}-{t}" for t, row in enumerate(weights[:, :-1]))
 
@@ -94,6 +94,7 @@ def _tree(prediction: Prediction) -> dict[str, Any]:
         "alignment": None
         if prediction.alignment is None
         else np.round(prediction.alignment.astype(float), 4).tolist(),
+        "attention": None if prediction.attention is None else prediction.attention.tree(),
     }
     if prediction.alternatives:
         tree["alternatives"] = [_tree(one) for one in prediction.alternatives]

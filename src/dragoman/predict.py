@@ -6,23 +6,22 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from dragoman import search
 from dragoman.answers import arrange, read_dictionary, replace_unknown
 from dragoman.checkpoint import Fields, Loaded, load_model
 from dragoman.config import Config, SearchSpec, resolve_search
-from dragoman.core import EOS, PAD, SPECIALS, Hypotheses, move
-from dragoman.corpus import encode
+from dragoman.core import EOS, PAD, Hypotheses, move
 from dragoman.data.batches import Examples, Ragged
 from dragoman.data.text import Listed
-from dragoman.decode import Asked, Query, ask, decode, team, words
+from dragoman.decode import Asked, Query, ask, decode, team
 from dragoman.errors import UserError
+from dragoman.examples import encode
+from dragoman.looked import Floats, Looked, labels, layouts, looked, source_words
 from dragoman.model import Model
 from dragoman.streaming import generate
 
-Floats = npt.NDArray[np.float32]
 Input = str | tuple[str, ...]  # a text, or one per source column
 CHUNK = 16  # batches read ahead, so that rows of like length can be decoded together
 
@@ -35,9 +34,10 @@ class Prediction:
     tokens: tuple[str, ...]
     score: float  # log-probability of the whole answer, its end included
     log_probs: tuple[float, ...]  # the same, token by token, the end last
-    source: tuple[str, ...] = ()  # the input's tokens, the end sign last
-    alignment: Floats | None = field(default=None, repr=False)  # (tokens, source): attention
+    source: tuple[str, ...] = ()  # the input's tokens, the end sign last; other places by number
+    alignment: Floats | None = field(default=None, repr=False)  # (tokens, source): attention ...
     alternatives: tuple["Prediction", ...] = field(default=(), repr=False)  # the next best
+    attention: Looked | None = field(default=None, repr=False)  # ... and what it lies over
 
     def __str__(self) -> str:
         return self.text
@@ -113,11 +113,7 @@ class Predictor:
         options = options or self.config.search
         results = [EMPTY] * len(inputs)
         asked = [self._asked(one) for one in inputs]
-        busy = [
-            i
-            for i, one in enumerate(asked)
-            if not self.fields.source or any(map(str.strip, one.texts))
-        ]
+        busy = [i for i, one in enumerate(asked) if not self.fields.source or not self.blank(one)]
         queries = [ask(self.team.first, asked[i]) for i in busy]
         order = sorted(range(len(busy)), key=lambda k: len(queries[k].ids[0]))
         for begin in range(0, len(order), batch_size):
@@ -221,13 +217,15 @@ class Predictor:
         tokens, scores = found.tokens.cpu().tolist(), found.scores.cpu().tolist()
         log_probs = found.log_probs.cpu().tolist()
         weights = None if found.weights is None else found.weights.float().cpu().numpy()
-        widths = [max(map(len, ids)) for ids in zip(*(query.ids for query in queries), strict=True)]
+        padded = layouts(self.team.first, queries)
         results = []
         for b, query in enumerate(queries):
             ranked = []
             for k in range(len(scores[b])):
                 if scores[b][k] > search.NEVER:
-                    seen = None if weights is None else self.seen(query, weights[b, k], widths)
+                    seen = None
+                    if weights is not None:
+                        seen = looked(self.team.first, query, weights[b, k], padded)
                     ranked.append(self._one(query, tokens[b][k], log_probs[b][k], seen))
             if options.replace_unknown:
                 ranked = [self._known(query, one) for one in ranked]
@@ -236,42 +234,34 @@ class Predictor:
             results.append(replace(best, alternatives=tuple(rest)))
         return results
 
-    def seen(self, query: Query, weights: Floats, widths: list[int]) -> Floats:
-        """Attention over the input's own symbols: without padding, in the order of the text."""
-        parts, begin = [], 0
-        for reader, ids, width in zip(self.fields.sources.values(), query.ids, widths, strict=True):
-            part = weights[:, begin : begin + len(ids)]
-            if reader.spec.reverse:
-                part = np.concatenate([part[:, -2::-1], part[:, -1:]], 1)
-            parts.append(part)
-            begin += width
-        return np.concatenate(parts, 1)
+    def blank(self, asked: Asked) -> bool:
+        """Whether an input has nothing to answer to."""
+        pairs = zip(self.fields.sources.values(), asked.texts, strict=True)
+        return all(reader.blank(text) for reader, text in pairs)
 
     def _one(
-        self, query: Query, path: list[int], log_probs: list[float], weights: Floats | None
+        self, query: Query, path: list[int], log_probs: list[float], seen: Looked | None
     ) -> Prediction:
         writer = self.fields.target
         length = next((t for t, symbol in enumerate(path) if symbol in (EOS, PAD)), len(path))
         spoken = length + (length < len(path) and path[length] == EOS)
-        source = [
-            token
-            for reader, ids in zip(self.fields.sources.values(), query.ids, strict=False)
-            for token in (*reader.tokens(ids), *reader.units.tokens([EOS]))
-        ]
         order = -1 if writer.spec.reverse else 1  # what is given is in the order of the text
-        if weights is not None:
-            weights = weights[:length][::order]
+        if seen is not None:
+            seen = seen.of(slice(length), order)
         kept = (*log_probs[:length][::order], *log_probs[length:spoken])
         text, tokens = writer.decode(path, query.copied), writer.tokens(path, query.copied)
-        return Prediction(text, tuple(tokens), float(sum(kept)), kept, tuple(source), weights)
+        weights = None if seen is None else seen.weights
+        source = labels(self.team.first, query)
+        return Prediction(
+            text, tuple(tokens), float(sum(kept)), kept, source, weights, attention=seen
+        )
 
     def _known(self, query: Query, one: Prediction) -> Prediction:
         """The answer with words of the source for its <unk>s; subwords and bytes have none."""
         units = self.fields.target.units
         if not isinstance(units, Listed):
             return one
-        columns = zip(self.fields.sources.values(), query.asked.texts, strict=False)
-        source = [word for field, text in columns for word in (*words(field, text), SPECIALS[EOS])]
+        source = source_words(self.team.first, query)
         tokens = replace_unknown(one.tokens, one.alignment, source, self.dictionary)
         return replace(one, tokens=tuple(tokens), text=units.join(tokens))
 

@@ -12,11 +12,13 @@ from tqdm import tqdm
 
 from dragoman.checkpoint import Fields, field_files
 from dragoman.config import Config
-from dragoman.corpus import Corpus, Say, learn, settle_sizes
+from dragoman.corpus import Corpus, learn, settle_sizes
 from dragoman.data.batches import Examples
+from dragoman.data.fields import TextField, TextSpec
 from dragoman.data.rows import iter_rows
 from dragoman.data.store import Row, Store
 from dragoman.errors import UserError
+from dragoman.examples import Say
 
 
 def stored_corpus(config: Config, fields: Fields | None, say: Say) -> Corpus:
@@ -39,6 +41,8 @@ def stored_corpus(config: Config, fields: Fields | None, say: Say) -> Corpus:
 
 def _check(config: Config) -> None:
     data = config.data
+    if not all(isinstance(spec, TextSpec) for spec in config.source_specs.values()):
+        raise UserError("data.store is for texts: other columns have a cache of their own")
     if data.format == "running" or config.model.head.kind == "copy" or data.shared:
         raise UserError("data.store takes rows; no running text, copying or shared alphabets yet")
     if "-" in data.train or not data.train:
@@ -88,12 +92,17 @@ def _build(store: Store, config: Config, fields: Fields, say: Say) -> None:
 
 
 def _encoded(rows: Iterable[tuple[str, ...]], fields: Fields) -> Iterator[Row | None]:
-    every = [*fields.sources.values(), fields.target]
+    every = _texts_of(fields)
     for values in rows:
         ids = [field.encode(value) for field, value in zip(every, values, strict=True)]
         full = any(len(i) >= f.spec.max_length for i, f in zip(ids, every, strict=True))
         long = full and any(f.longer(v) for f, v in zip(every, values, strict=True))
         yield None if long else ids
+
+
+def _texts_of(fields: Fields) -> list[TextField]:
+    every = [*fields.sources.values(), fields.target]
+    return [field for field in every if isinstance(field, TextField)]  # all are: see _check
 
 
 def _key(config: Config, fields: Fields) -> str:
@@ -117,7 +126,7 @@ def _split(config: Config, rows: Examples) -> tuple[Examples, Examples]:
 
 def _texts(fields: Fields, dev: Examples) -> list[tuple[str, ...]]:
     """Dev rows as text, from their symbols."""
-    every = [*fields.sources.values(), fields.target]
+    every = _texts_of(fields)
     columns = [*dev.sources, dev.target]
     return [
         tuple(f.decode(c[row].tolist()) for f, c in zip(every, columns, strict=True))

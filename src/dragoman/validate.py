@@ -12,7 +12,7 @@ from dragoman.config import Config
 from dragoman.core import move
 from dragoman.corpus import Corpus, Running
 from dragoman.data.batches import Batch, Budget, Examples, cut
-from dragoman.data.fields import clean
+from dragoman.data.fields import TextField, clean
 from dragoman.errors import DragomanError, UserError, did_you_mean
 from dragoman.metrics import METRICS, compute
 from dragoman.model import Model
@@ -57,7 +57,8 @@ def usual(fields: Fields) -> list[str]:
         return ["exact", "cer"]
     if all(re.fullmatch(r"O|[BIESLU]-.+", symbol) for symbol in fields.target.units.symbols):
         return ["exact", "f1-entity"]
-    spelled = fields.source is not None and fields.source.spec.units in ("char", "bytes")
+    source = fields.source
+    spelled = isinstance(source, TextField) and source.spec.units in ("char", "bytes")
     return ["exact", "per" if spelled else "wer"]  # letters to words are letters to phones
 
 

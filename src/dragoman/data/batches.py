@@ -11,8 +11,8 @@ import numpy.typing as npt
 import torch
 
 from dragoman.core import PAD, Padded, Source
+from dragoman.data.columns import Column, Ints
 
-Ints = npt.NDArray[np.int64]
 WINDOW = 100  # batches: rows are sorted by length within windows this long, and random beyond them
 
 
@@ -86,7 +86,7 @@ class Examples:
     """
 
     def __init__(
-        self, sources: Sequence[Ragged], target: Ragged, copies: Ragged | None = None
+        self, sources: Sequence[Column], target: Ragged, copies: Ragged | None = None
     ) -> None:
         self.sources, self.target, self.copies = tuple(sources), target, copies
         self.rows: Ints | None = None  # which of them count; all when not given

@@ -1,13 +1,17 @@
-"""Fields: a column of a table, and how its values become symbols and come back."""
+"""Fields: a column of a table, how its values become what an encoder reads and, where they are
+symbols, how they come back.
+"""
 
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field as Bound
 
 from dragoman.core import EOS
+from dragoman.data.batches import Ragged
+from dragoman.data.columns import Column
 from dragoman.data.text import FIRST, UNITS, Listed, UnitName, Units
 from dragoman.errors import UserError
 from dragoman.spec import Spec
@@ -17,9 +21,56 @@ CLOSED = 256  # a column of no more different words than this is an inventory (p
 SHORT = 40  # characters: on average no longer than this is spelled, not cut into subwords
 
 
+class Field:
+    """A column of any sense. A value is what stands in the table: a text, or the name of a file."""
+
+    options: ClassVar[type[Spec]]
+    spec: Any  # the options
+    size: int  # what the encoder needs to know: symbols of an alphabet, channels, dimensions
+
+    @classmethod
+    def learn(cls, spec: Any, values: Iterable[str]) -> Self:
+        """The field of a new model, from the values of its training rows."""
+        raise NotImplementedError
+
+    @classmethod
+    def load(cls, spec: Any, read: Callable[[str], bytes]) -> Self:
+        """The field of a model folder."""
+        raise NotImplementedError
+
+    def files(self) -> dict[str, bytes]:
+        """What a model folder must hold beside the options."""
+        return {}
+
+    def encode(self, value: str) -> Any:
+        """One value as a row of the column: symbols, or an array (S, ...)."""
+        raise NotImplementedError
+
+    def column(self, rows: Iterable[Any]) -> Column:
+        """Encoded values as a column."""
+        raise NotImplementedError
+
+    def read(self, values: Sequence[str]) -> tuple[Column, dict[int, str]]:
+        """All values of a table as a column, and what is wrong with those that cannot be read."""
+        return self.column(map(self.encode, values)), {}
+
+    def blank(self, value: str) -> bool:
+        """Whether there is nothing to answer to."""
+        return not value.strip()
+
+    def longer(self, value: str) -> bool:
+        """Whether a value is cut when it is encoded."""
+        return False
+
+    def describe(self) -> str:
+        """What is read, for people."""
+        return str(self.spec.kind)
+
+
 class TextSpec(Spec):
     """How a column of text becomes symbols."""
 
+    kind: Literal["text"] = "text"
     units: Literal["auto"] | UnitName = "auto"
     vectors: str | None = None  # a text file of word vectors to begin the embedding with
     size: Annotated[int, Bound(ge=FIRST + 1, le=1_000_000)] | None = (
@@ -32,7 +83,7 @@ class TextSpec(Spec):
     max_length: Annotated[int, Bound(ge=1, le=100_000)] = 500  # symbols
 
 
-class TextField:
+class TextField(Field):
     """A column of text with its units.
 
     >>> field = TextField.learn(TextSpec(units="char", lower=True), ["Abc"])
@@ -40,11 +91,14 @@ class TextField:
     ([6, 4, 5, 2], 'cab')
     """
 
+    options = TextSpec
+    spec: TextSpec
+
     def __init__(self, spec: TextSpec, units: Units) -> None:
         self.spec, self.units = spec, units
 
     @classmethod
-    def learn(cls, spec: TextSpec, values: Iterable[str]) -> "TextField":
+    def learn(cls, spec: TextSpec, values: Iterable[str]) -> Self:
         """Learn the alphabet from training values. `auto` units must have been settled before."""
         if spec.units == "auto":
             values = list(values)
@@ -53,7 +107,7 @@ class TextField:
         return cls(spec, UNITS[spec.units].learn(lines, default_size(spec), spec.min_count))
 
     @property
-    def size(self) -> int:
+    def size(self) -> int:  # type: ignore[override]
         return self.units.size
 
     def encode(self, value: str) -> list[int]:
@@ -62,6 +116,9 @@ class TextField:
         if self.spec.units == "label":
             return ids
         return [*(reversed(ids) if self.spec.reverse else ids), EOS]
+
+    def column(self, rows: Iterable[Sequence[int]]) -> Ragged:
+        return Ragged.of(rows)
 
     def prompt(self, value: str) -> list[int]:
         """Symbols of the beginning of a text: as `encode`, without an end."""
@@ -76,7 +133,6 @@ class TextField:
         return [*self.units.encode(clean(value, self.spec)), EOS]
 
     def longer(self, value: str) -> bool:
-        """Whether a value is cut when it is encoded."""
         return len(self.units.encode(clean(value, self.spec))) > self.spec.max_length
 
     def decode(self, ids: Sequence[int], copied: Sequence[str] = ()) -> str:
@@ -105,8 +161,15 @@ class TextField:
     def files(self) -> dict[str, bytes]:
         return self.units.files()
 
+    def describe(self) -> str:
+        return (
+            f"text by {self.spec.units} units, an alphabet of {self.size:,}"
+            + (", lower-cased" if self.spec.lower else "")
+            + (", reversed" if self.spec.reverse else "")
+        )
+
     @classmethod
-    def load(cls, spec: TextSpec, read: Callable[[str], bytes]) -> "TextField":
+    def load(cls, spec: TextSpec, read: Callable[[str], bytes]) -> Self:
         if spec.units == "auto":
             raise UserError(
                 "the model's config does not say its units: it was not written by train"

@@ -1,5 +1,6 @@
 """One text read in the light of another: word-by-word attention (Rocktäschel et al. 2016)."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -7,7 +8,7 @@ from torch import Tensor, nn
 
 from dragoman.cells import CELLS, Reader, StackSpec
 from dragoman.core import PAD, Encoded, Padded, Source, masked_select_state
-from dragoman.encoders.base import Encoder, Sizes
+from dragoman.encoders.base import Encoder, Layout, Sizes
 from dragoman.errors import UserError
 from dragoman.kernels import portable, sequence
 from dragoman.spec import Size
@@ -26,6 +27,9 @@ class Match(Encoder):
     """The premise is read first; the hypothesis starts from its last state and looks back at it,
     word by word. The summary is h* of the paper's eq. 14; the memory is the hypothesis as read.
     """
+
+    options = MatchSpec
+    columns = None
 
     def __init__(self, spec: MatchSpec, vocabularies: tuple[int, ...]) -> None:
         super().__init__()
@@ -61,6 +65,9 @@ class Match(Encoder):
         looked = self._look(hs, annotations, premise.mask, hypothesis.mask)
         summary = torch.tanh(self.read(looked) + self.last(final[0]))
         return Encoded(self.dropout(hs), hypothesis.mask, self.dropout(summary), (final,))
+
+    def layouts(self, shapes: Sequence[tuple[int, ...]]) -> tuple[Layout, ...]:
+        return Layout("tokens", (0,)), Layout("tokens", shapes[1])
 
     def _look(self, hs: Tensor, memory: Tensor, mask: Tensor, steps: Tensor) -> Tensor:
         """r_N of eq. 12 and 13: what the premise holds for the hypothesis, word after word."""

@@ -19,9 +19,11 @@ class NothingSpec(Spec):
 class Nothing(Encoder):
     """No annotations, an empty summary."""
 
+    options = NothingSpec
+    columns = None
     sizes = Sizes(0, 0, ())
 
-    def __init__(self) -> None:
+    def __init__(self, spec: NothingSpec, sizes: tuple[int, ...] = ()) -> None:
         super().__init__()
         self.like = nn.Buffer(torch.zeros(()), persistent=False)  # knows the device and the type
 

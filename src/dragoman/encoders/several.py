@@ -1,13 +1,14 @@
-"""Several sources read side by side: a question and a story, a word and its features."""
+"""Several sources read side by side: a word and its features, a question and a picture."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from dragoman.core import Encoded, Source
-from dragoman.encoders.base import Encoder, Sizes
-from dragoman.encoders.text import Text, TextSpec
+from dragoman.encoders.base import Encoder, EncoderSpec, Layout, Sizes, make_encoder
+from dragoman.encoders.text import TextSpec
 from dragoman.errors import UserError
 from dragoman.spec import Size, Spec
 
@@ -16,7 +17,7 @@ class SeveralSpec(Spec):
     """One encoder per source column, in the order of the columns."""
 
     kind: Literal["several"] = "several"
-    parts: tuple[TextSpec, ...] = (TextSpec(), TextSpec())
+    parts: tuple[EncoderSpec, ...] = (TextSpec(), TextSpec())
     size: Size | None = None  # common width of the annotations; the widest part's when not given
     fuse: Literal["concat", "product", "gate", "compare"] = "concat"  # how summaries become one
     tied: bool = False  # one encoder reads them all (the first part's); needs data.shared
@@ -25,16 +26,19 @@ class SeveralSpec(Spec):
 class Several(Encoder):
     """Memories side by side, summaries fused; the first part's last states are the final ones."""
 
-    def __init__(self, spec: SeveralSpec, vocabularies: tuple[int, ...]) -> None:
+    options = SeveralSpec
+    columns = None
+
+    def __init__(self, spec: SeveralSpec, columns: tuple[int, ...]) -> None:
         super().__init__()
-        if len(spec.parts) != len(vocabularies):
+        if len(spec.parts) != len(columns):
             raise UserError(
-                f"model.encoder has {len(spec.parts)} parts for {len(vocabularies)} source columns"
+                f"model.encoder has {len(spec.parts)} parts for {len(columns)} source columns"
             )
         self.fuse = spec.fuse
-        if spec.tied and len(set(vocabularies)) > 1:
+        if spec.tied and len(set(columns)) > 1:
             raise UserError("model.encoder.tied needs one alphabet: set data.shared=sources")
-        parts = [Text(part, size) for part, size in zip(spec.parts, vocabularies, strict=True)]
+        parts = [make_encoder(part, (n,)) for part, n in zip(spec.parts, columns, strict=True)]
         self.parts = nn.ModuleList([parts[0]] * len(parts) if spec.tied else parts)
         sizes = [part.sizes for part in self._parts()]
         width = spec.size or max(size.memory for size in sizes)
@@ -72,5 +76,9 @@ class Several(Encoder):
         gates = torch.sigmoid(self.gates(torch.cat(views, -1))).chunk(len(views), -1)
         return torch.stack([g * v for g, v in zip(gates, views, strict=True)]).sum(0)
 
-    def _parts(self) -> list[Text]:
-        return [part for part in self.parts if isinstance(part, Text)]  # a tied one several times
+    def layouts(self, shapes: Sequence[tuple[int, ...]]) -> tuple[Layout, ...]:
+        both = zip(self._parts(), shapes, strict=True)
+        return tuple(part.layouts([shape])[0] for part, shape in both)
+
+    def _parts(self) -> list[Encoder]:
+        return [part for part in self.parts if isinstance(part, Encoder)]  # a tied one repeatedly

@@ -23,6 +23,8 @@ class TextSpec(StackSpec):
 class Text(Encoder):
     """x_i = E w_i; h_i = φ(h_{i-1}, x_i); one annotation per symbol."""
 
+    options = TextSpec
+
     def __init__(self, spec: TextSpec, vocabulary: int) -> None:
         super().__init__()
         if spec.summary == "backward" and not spec.bidirectional:

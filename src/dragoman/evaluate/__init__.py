@@ -5,10 +5,10 @@ references.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dragoman.corpus import Say
 from dragoman.evaluate.exam import Exam, read_exam, read_outputs
 from dragoman.evaluate.judged import Judged, Spread, spread
 from dragoman.evaluate.parts import BREAKDOWNS, Part, split
+from dragoman.examples import Say
 from dragoman.metrics import References, Score
 from dragoman.predict import Input, Predictor
 

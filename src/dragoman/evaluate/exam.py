@@ -6,13 +6,14 @@ from functools import cached_property
 from typing import Any
 
 from dragoman.config import validate
-from dragoman.corpus import Say, read_rows, running
+from dragoman.corpus import read_rows, running
 from dragoman.data.fields import TextSpec, clean
 from dragoman.data.rows import iter_inputs
 from dragoman.data.strings import Table
 from dragoman.errors import UserError
 from dragoman.evaluate.cases import Cases, gather
 from dragoman.evaluate.judged import Judged
+from dragoman.examples import Say
 from dragoman.metrics import (
     Comparison,
     References,

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dragoman.data.fields import TextField
 from dragoman.errors import UserError
 from dragoman.evaluate.cases import columns
 from dragoman.evaluate.exam import Exam
@@ -67,9 +68,9 @@ def split(by: str, exam: Exam, predictor: Predictor | None) -> list[Part]:
 
 
 def _length(exam: Exam, predictor: Predictor | None) -> list[Part]:
-    """In symbols of the model's (first) source; without one, in characters of the reference."""
+    """In symbols of the model's (first) source; without a text, in characters of the reference."""
     reader = predictor.fields.source if predictor else None
-    if reader is None:
+    if not isinstance(reader, TextField):
         return by_length([len(several[0]) for several in exam.cases.references])
     return by_length([len(reader.encode(columns(source)[0])) - 1 for source in exam.cases.sources])
 
@@ -79,8 +80,10 @@ def _label(exam: Exam, predictor: Predictor | None) -> list[Part]:
 
 
 def _tag(exam: Exam, predictor: Predictor | None) -> list[Part]:
-    if predictor is None or predictor.fields.source is None:
-        raise UserError("--by tag looks at the first word of the source, and there is no source")
+    if predictor is None or not isinstance(predictor.fields.source, TextField):
+        raise UserError(
+            "--by tag looks at the first word of a text, and there is no source of text"
+        )
     return by_label([_first(columns(source)[0]) for source in exam.cases.sources])
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from dragoman import __version__
 from dragoman.checkpoint import Loaded
 from dragoman.config import SearchSpec
-from dragoman.data.fields import TextField
+from dragoman.data.fields import Field, TextField
 from dragoman.errors import UserError
 
 FORMAT = 1
@@ -48,7 +48,9 @@ def describe(loaded: Loaded) -> dict[str, Any]:
     }
 
 
-def _column(name: str, field: TextField) -> dict[str, Any]:
+def _column(name: str, field: Field) -> dict[str, Any]:
+    if not isinstance(field, TextField):
+        raise UserError(f"data.{name} cannot be exported: runners read text, not {field.spec.kind}")
     spec = field.spec
     about = {
         "name": name,

@@ -1,0 +1,108 @@
+"""From the rows of a table to examples: what models read and write, and which rows are left out."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.checkpoint import Fields
+from dragoman.config import Config
+from dragoman.data.batches import Examples, Ragged
+from dragoman.data.columns import Column
+from dragoman.data.copying import copy_ids, copy_target, pieces
+from dragoman.data.fields import Field, TextField
+from dragoman.data.rows import Table
+from dragoman.errors import UserError
+
+SHOWN = 10  # rows that cannot be read are named, so many of them
+Say = Callable[[str], None]  # tells people what was found and chosen, one line a call
+
+
+def encoded(config: Config, fields: Fields, table: Table, say: Say) -> tuple[Table, Examples]:
+    """A table and its rows encoded, without those that cannot be read, by policy."""
+    bad: dict[int, str] = {}
+    rows = encode(config, fields, table.columns, bad)
+    if not bad:
+        return table, rows
+    told = [f"{table.name}:{table.lines[row]}: {why}" for row, why in sorted(bad.items())]
+    if config.data.on_bad_line == "error":
+        raise UserError(f"{told[0]}; correct it, or leave such rows out with --on-bad-line skip")
+    for line in [*told[:SHOWN], *(["..."] if len(told) > SHOWN else [])]:
+        say(f"data: {line}")
+    say(f"data: {table.name}: {len(bad):,} rows skipped (cannot be read)")
+    good = np.array([row for row in range(len(table)) if row not in bad], np.int64)
+    if not len(good):
+        raise UserError(f"{table.name}: none of its {len(table):,} rows can be read")
+    return table.select(good), rows.select(good)
+
+
+def encode(
+    config: Config,
+    fields: Fields,
+    columns: Sequence[Sequence[str]],
+    bad: dict[int, str] | None = None,
+) -> Examples:
+    """Rows as models read them, from their columns: the sources, then the target. Rows that cannot
+    be read are refused, or told to `bad`.
+    """
+    pairs = list(zip(fields.sources.values(), columns, strict=False))
+    sources = [_read(field, column, bad) for field, column in pairs]
+    if config.model.head.kind != "copy":
+        return Examples(sources, Ragged.of(map(fields.target.encode, columns[-1])))
+    field, column = pairs[0]
+    assert isinstance(field, TextField)  # the model saw to it
+    copies = Ragged.of(copy_ids(pieces(field, value), fields.target) for value in column)
+    target = Ragged.of(
+        copy_target(wanted, pieces(field, value), fields.target)
+        for value, wanted in zip(column, columns[-1], strict=True)
+    )
+    return Examples(sources, target, copies)
+
+
+def _read(field: Field, values: Sequence[str], bad: dict[int, str] | None) -> Column:
+    rows, problems = field.read(values)
+    if problems and bad is None:
+        row, why = min(problems.items())
+        raise UserError(f"{values[row]}: {why}")
+    for row, why in problems.items() if bad is not None else ():
+        bad.setdefault(row, f"{values[row]}: {why}")  # type: ignore[union-attr]
+    return rows
+
+
+def fitting(config: Config, fields: Fields, table: Table, rows: Examples, say: Say) -> Examples:
+    """The rows that can be learned from; what is left out is counted."""
+    cut = _cut(fields.target, table.columns[-1], rows.target)
+    for field, column, source in zip(
+        fields.sources.values(), table.columns, rows.sources, strict=False
+    ):
+        cut |= _cut(field, column, source)
+    if cut.any():
+        say(f"data: {cut.sum()} training rows left out (longer than max_length)")
+    if config.model.decoder.kind == "aligned":
+        cut |= _uneven(config, table, rows, say)
+    return rows.select(np.flatnonzero(~cut)) if cut.any() else rows
+
+
+def _uneven(config: Config, table: Table, rows: Examples, say: Say) -> npt.NDArray[np.bool_]:
+    """Rows whose source and target do not have the same number of symbols, by policy."""
+    here, there = rows.sources[0].lengths, rows.target.lengths
+    uneven = here != there
+    if uneven.any() and config.data.on_bad_line == "error":
+        at = int(np.flatnonzero(uneven)[0])
+        raise UserError(
+            f"{table.name}:{table.lines[at]}: {here[at] - 1} symbols but {there[at] - 1} tags; "
+            "correct the line, or leave such lines out with --on-bad-line skip"
+        )
+    if uneven.any():
+        say(f"data: {uneven.sum()} training rows left out (not one tag for each symbol)")
+    return np.asarray(uneven)
+
+
+def _cut(field: Field, values: Iterable[str], rows: Column) -> npt.NDArray[np.bool_]:
+    """Which rows lost their tail when they were encoded."""
+    if not isinstance(field, TextField):
+        return np.zeros(len(rows), bool)
+    full = rows.lengths >= field.spec.max_length
+    for row, value in enumerate(values) if full.any() else ():
+        full[row] = full[row] and field.longer(value)
+    return np.asarray(full)
