@@ -46,12 +46,15 @@ def test_help_does_not_wait_for_torch(args: list[str]) -> None:
 
 
 def test_help_is_fast(cli: Callable) -> None:
-    seconds = []
+    seconds, bare = [], []
     for _ in range(3):
         begun = time.perf_counter()
         assert cli("--help").code == 0
         seconds.append(time.perf_counter() - begun)
-    assert min(seconds) < 0.5
+        begun = time.perf_counter()
+        subprocess.run([sys.executable, "-c", "import click"], check=True)
+        bare.append(time.perf_counter() - begun)
+    assert min(seconds) < max(0.5, 3 * min(bare))  # a busy machine starts nothing in time
 
 
 def test_importing_dragoman_does_not_import_torch() -> None:
