@@ -37,7 +37,7 @@ FLOORS = [
     ["stepping"],
     ["trainer"],
     ["training"],
-    ["estimator", "serve"],
+    ["estimator", "report", "serve"],
     ["demo"],
     ["ship.translate", "ship.runner", "ship.describe"],
     ["ship"],

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TextIO
 import click
 
 from dragoman import __version__
-from dragoman.cli import apply, judge, learn, look, ship
+from dragoman.cli import apply, judge, learn, look, report, ship
 from dragoman.errors import DragomanError
 
 
@@ -48,6 +48,7 @@ for verb in (
     apply.score,
     judge.evaluate,
     apply.plot,
+    report.report,
     ship.export,
     look.recipes,
     look.info,
