@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dragoman.corpus import Say
 from dragoman.errors import UserError
 from dragoman.evaluate import Exam, Part, read_exam, split
 from dragoman.evaluate.cases import columns
+from dragoman.examples import Say
 from dragoman.metrics import Score
 from dragoman.predict import Prediction, Predictor
 from dragoman.report.growth import Grown, grow

@@ -6,7 +6,7 @@ from math import floor, log10
 from typing import NamedTuple
 
 WIDTH, HEIGHT = 640, 300
-LEFT, RIGHT, TOP, BOTTOM = 56, 16, 16, 48  # margins, for axes and their names
+LEFT, RIGHT, TOP, BOTTOM = 56, 16, 34, 48  # margins, for axes, their names and the legend
 COLOURS = ("var(--one)", "var(--two)", "var(--three)")
 
 
@@ -130,9 +130,9 @@ def _line(scale: _Scale, one: Series, colour: str) -> list[str]:
 
 
 def _legend(place: int, name: str) -> str:
-    y = TOP + 16 * place + 4
-    swatch = f'<rect x="{WIDTH - 150}" y="{y}" width="12" height="4" fill="{COLOURS[place % 3]}"/>'
-    return swatch + _text(name, WIDTH - 132, y + 6, "start")
+    x = LEFT + 180 * place
+    swatch = f'<rect x="{x}" y="12" width="14" height="4" fill="{COLOURS[place % 3]}"/>'
+    return swatch + _text(name, x + 20, 18, "start")
 
 
 def _text(words: str, x: float, y: float, anchor: str, more: str = "") -> str:

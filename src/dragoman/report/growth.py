@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dragoman.corpus import Say, read_rows
+from dragoman.corpus import read_rows
 from dragoman.errors import UserError
 from dragoman.evaluate import Exam
+from dragoman.examples import Say
 from dragoman.metrics import Score
 from dragoman.predict import Predictor
 from dragoman.progress import Reporter
