@@ -16,6 +16,7 @@ FLOORS = [
     ["data.copying", "data.store", "data.increments", "data.senses"],
     ["encoders", "heads"],
     ["decoders", "search"],
+    ["quick"],
     ["model"],
     ["config"],
     ["checkpoint"],

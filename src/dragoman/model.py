@@ -7,12 +7,13 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from dragoman.attention import AttentionSpec
-from dragoman.core import BOS, Encoded, Padded, Pair, Source, State, Step, tree_map
+from dragoman.core import BOS, Encoded, Padded, Pair, Source, State, Step, StepFn, tree_map
 from dragoman.decoders import Decoder, DecoderSpec, RecurrentSpec, StillSpec, make_decoder
 from dragoman.encoders import Encoder, EncoderSpec, NothingSpec, TextSpec, make_encoder
 from dragoman.errors import UserError
 from dragoman.heads import HeadSpec, Vocabulary, VocabularySpec, make_head
 from dragoman.objectives import Aims, Loss, coverage
+from dragoman.quick import Course, Kept, Precision, Quick
 from dragoman.spec import Positive, Spec
 
 
@@ -53,10 +54,14 @@ class Model(nn.Module):
     def __init__(self, encoder: Encoder, decoder: Decoder, head: Vocabulary) -> None:
         super().__init__()
         self.encoder, self.decoder, self.head = encoder, decoder, head
+        self.precision: Precision = "fp32"  # of searches, where there is a quick form
+        self.kept = Kept()
 
     def begin(self, source: Source) -> Pair:
         """The pair (step, state) of a source: all that a search needs."""
         enc: Encoded = self.encoder(source)
+        if (quick := self.quick()) is not None:
+            return self._hurry(quick.begin(enc)), self.decoder.start(enc)
         ready, alphabet = self.decoder.prepare(enc), self.head.prepare(enc, source)
 
         def step(tokens: Tensor, state: State) -> Step:
@@ -65,6 +70,25 @@ class Model(nn.Module):
             return Step(self.head(features, alphabet, weights), state, weights)
 
         return step, self.decoder.start(enc)
+
+    def quick(self) -> Quick | None:
+        """The form of decoder and head for searches, where there is one and nobody learns."""
+        return None if self.training else self.kept(self.decoder, self.head, self.precision)
+
+    def course(self, source: Source) -> tuple[Course, State] | None:
+        """For strategies that need no more than the best few symbols of each step."""
+        if (quick := self.quick()) is None:
+            return None
+        enc: Encoded = self.encoder(source)
+        return quick.begin(enc), self.decoder.start(enc)
+
+    def _hurry(self, course: Course) -> StepFn:
+        def step(tokens: Tensor, state: State) -> Step:
+            features, state, weights = course.move(tokens, state)
+            scores = course.scores(features)[:, : self.head.vocabulary]
+            return Step(scores.log_softmax(-1), state, weights)
+
+        return step
 
     def loss(
         self,

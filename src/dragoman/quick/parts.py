@@ -1,0 +1,89 @@
+"""Words and cells of a decoder whose weights no longer change."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from dragoman.cells import GRU, RNN, Cell, GRUBefore
+from dragoman.core import State
+from dragoman.kernels.packed import Precision, Product, packed
+
+TABLE = 512 * 2**20  # bytes that a table of all words may take
+
+
+class Words:
+    """The last word's share of gates and readout: multiplied at first, and looked up as soon as a
+    table of all words costs no more than what was multiplied so far. A GPU makes it at once.
+    """
+
+    def __init__(self, words: Tensor, weight: Tensor, bias: Tensor, precision: Precision) -> None:
+        self.words, self.weight, self.bias = words, weight, bias
+        self.product = packed(weight, bias, precision)
+        self.price = len(words) if words.device.type == "cpu" else 0
+        self.small = len(words) * len(weight) * weight.element_size() <= TABLE
+        self.rows: Tensor | None = None
+
+    def __call__(self, tokens: Tensor) -> Tensor:
+        """(N,) -> (N, G + R)."""
+        if self.rows is None and self.small and self.price <= 0:
+            self.rows = linear(self.words, self.weight, self.bias)
+        if self.rows is not None:
+            return self.rows.index_select(0, tokens)
+        self.price -= len(tokens)
+        return self.product(self.words.index_select(0, tokens))
+
+
+class Layer:
+    """A cell with its products laid out. `past` multiplies the cell's last output; what else is to
+    be made of that output is made by the same product.
+    """
+
+    def __init__(
+        self, cell: Cell, precision: Precision, beside: tuple[Tensor, Tensor] | None, above: bool
+    ) -> None:
+        weight: Tensor = cell.across.weight
+        bias: Tensor = cell.across.bias
+        self.cell, self.inner = cell, None
+        if isinstance(cell, GRUBefore):  # the candidate waits for the reset gate
+            own = 2 * cell.hidden
+            self.inner = packed(weight[own:], bias[own:], precision)
+            weight, bias = weight[:own], bias[:own]
+        self.own = len(weight)
+        if beside is not None:
+            weight, bias = torch.cat([weight, beside[0]]), torch.cat([bias, beside[1]])
+        self.past: Product = packed(weight, bias, precision)
+        self.inward: Product | None = None  # the bottom layer's input comes as gates
+        if above:
+            self.inward = packed(cell.inward.weight, cell.inward.bias, precision)
+
+    def advance(self, gates: Tensor, past: Tensor, state: State) -> State:
+        """One step, as `Cell.advance`, from both shares of the gates (N, G)."""
+        if isinstance(self.cell, RNN):
+            return (torch.tanh(gates + past),)
+        if isinstance(self.cell, GRU):
+            return (_gru(gates, past, state[0]),)
+        if self.inner is not None:
+            return (_gru_before(gates, past, state[0], self.inner),)
+        return _lstm(gates + past, state[1])
+
+
+def _gru(gates: Tensor, past: Tensor, h: Tensor) -> Tensor:
+    size = h.size(1)
+    both = torch.sigmoid(gates[:, : 2 * size] + past[:, : 2 * size])
+    new = torch.tanh(torch.addcmul(gates[:, 2 * size :], both[:, :size], past[:, 2 * size :]))
+    return torch.lerp(new, h, both[:, size:])
+
+
+def _gru_before(gates: Tensor, past: Tensor, h: Tensor, inner: Product) -> Tensor:
+    size = h.size(1)
+    both = torch.sigmoid(gates[:, : 2 * size] + past)
+    new = torch.tanh(gates[:, 2 * size :] + inner(both[:, :size] * h))
+    return torch.lerp(new, h, both[:, size:])
+
+
+def _lstm(gates: Tensor, c: Tensor) -> State:
+    size = c.size(1)
+    both, leave = torch.sigmoid(gates[:, : 2 * size]), torch.sigmoid(gates[:, 3 * size :])
+    new = torch.tanh(gates[:, 2 * size : 3 * size])
+    c = torch.addcmul(both[:, size:] * c, both[:, :size], new)
+    return (leave * torch.tanh(c), c)

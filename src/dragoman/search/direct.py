@@ -1,0 +1,146 @@
+"""Strategies that ask no more of a step than they need.
+
+They walk a `Course`, which gives scores that are not normalised, for those rows that are asked for:
+paths that have ended are not scored, items whose paths have all ended are left behind, and of an
+alphabet only the best few symbols are looked at. What they find is what `greedy`, `sample` and
+`beam` find under the rules `never` (PAD and BOS) and `within`, which are always on.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, Self
+
+import torch
+from torch import Tensor
+
+from dragoman.core import BOS, EOS, PAD, Hypotheses, State, group, leaf, repeat, select
+from dragoman.kernels.best import best, total
+from dragoman.search.rules import NEVER
+from dragoman.search.strategies import by_chance, start
+
+WORTH = 8  # items are left behind when they are one in so many
+# scores (n, V), what they sum to (n, 1), their rows (n,), time -> tokens and log-probabilities (n,)
+Take = Callable[[Tensor, Tensor, Tensor, int], tuple[Tensor, Tensor]]
+
+
+class Course(Protocol):
+    """What a model gives to these strategies (`dragoman.quick`)."""
+
+    def move(self, tokens: Tensor, state: Any, /) -> tuple[Tensor, State, Tensor | None]: ...
+    def scores(self, features: Tensor, /) -> Tensor: ...
+    def keep(self, items: Tensor, /) -> Self: ...
+
+
+class Limits(NamedTuple):
+    """How many symbols an answer must and may have before its end, item by item (B,)."""
+
+    least: Tensor
+    most: Tensor
+
+    @property
+    def steps(self) -> int:
+        """Enough for the longest answer and its end."""
+        return int(self.most.max()) + 1
+
+    def of(self, items: Tensor) -> "Limits":
+        """Those of the given items."""
+        return Limits(self.least[items], self.most[items])
+
+    def apply(self, scores: Tensor, time: int | Tensor) -> Tensor:
+        """Rule out, in place, what may not come after `time` symbols in rows (N, V): signs that are
+        never written, an end that comes too early, and in the end all but the end.
+        """
+        scores[:, PAD] = scores[:, BOS] = NEVER
+        late, early = time >= self.most, time < self.least
+        blind = scores.is_cuda  # to look whether there is something to do takes longer than to do it
+        if blind or bool(late.any()):
+            end = scores[:, EOS].clone()
+            scores.masked_fill_(late[:, None], NEVER)
+            scores[:, EOS] = end
+        if blind or bool(early.any()):
+            scores[:, EOS].masked_fill_(early & ~late, NEVER)
+        return scores
+
+
+def greedy(course: Course, state: State, limits: Limits) -> Hypotheses:
+    """As `search.greedy`."""
+
+    def take(scores: Tensor, whole: Tensor, rows: Tensor, time: int) -> tuple[Tensor, Tensor]:
+        values, tokens = best(scores, 1)
+        return tokens[:, 0], (values - whole)[:, 0]
+
+    return _walk(course, state, limits, 1, take)
+
+
+def sample(
+    course: Course,
+    state: State,
+    limits: Limits,
+    noise: Tensor,
+    *,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+) -> Hypotheses:
+    """As `search.sample`."""
+    count = noise.size(1)
+    chance = noise.to(leaf(state).device).flatten(0, 1)
+
+    def take(scores: Tensor, whole: Tensor, rows: Tensor, time: int) -> tuple[Tensor, Tensor]:
+        pick = by_chance([chance[rows, time]], temperature=temperature, top_k=top_k, top_p=top_p)
+        log_probs = scores - whole
+        tokens = pick(log_probs)
+        return tokens, log_probs.gather(1, tokens[:, None])[:, 0]
+
+    return _walk(course, repeat(state, count), limits, count, take)
+
+
+def _walk(course: Course, state: State, limits: Limits, count: int, take: Take) -> Hypotheses:
+    """`count` paths per item that know nothing of each other."""
+    tokens, log = start(state), _Log(count)
+    rows = torch.arange(len(tokens), device=tokens.device)  # those still looked after
+    done = torch.zeros_like(tokens, dtype=torch.bool)
+    limits = Limits(*(repeat(limit, count) for limit in limits))
+    for time in range(limits.steps):
+        features, state, weights = course.move(tokens, state)
+        going = (~done).nonzero()[:, 0]
+        mine = rows[going]
+        scores = course.scores(features[going])
+        whole = total(scores)
+        chosen, gains = take(limits.of(mine).apply(scores, time), whole, mine, time)
+        tokens = torch.full_like(tokens, PAD).index_copy(0, going, chosen)
+        log.append((mine, chosen, gains, None if weights is None else weights[going]))
+        done = done | (tokens == EOS)
+        over = done.view(-1, count).all(1)
+        if bool(over.all()):
+            break
+        if int(over.sum()) * WORTH >= len(over):
+            kept = (~over).nonzero()[:, 0]
+            some = torch.arange(len(rows), device=rows.device).view(-1, count)[kept].flatten()
+            course, state = course.keep(kept), select(state, some)
+            tokens, rows, done = tokens[some], rows[some], done[some]
+    return log.read()
+
+
+class _Log(list[tuple[Tensor, Tensor, Tensor, Tensor | None]]):
+    """Of each step: which rows went on, with which symbols, at which price, and what they saw."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+
+    def read(self) -> Hypotheses:
+        every, _, gains, looks = self[0]  # at the first step nothing has ended
+        tokens = every.new_full((len(every), len(self)), PAD)
+        log_probs = gains.new_zeros(tokens.shape)
+        weights = None if looks is None else looks.new_zeros(*tokens.shape, looks.size(1))
+        for time, (rows, chosen, gains, looks) in enumerate(self):
+            tokens[rows, time], log_probs[rows, time] = chosen, gains
+            if weights is not None and looks is not None:
+                weights[rows, time] = looks
+        items = len(every) // self.count
+        return Hypotheses(
+            group(tokens, items),
+            group(log_probs.sum(1), items),
+            group(log_probs, items),
+            None if weights is None else group(weights, items),
+        )
