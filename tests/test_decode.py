@@ -13,7 +13,8 @@ import dragoman
 from dragoman import answers
 from dragoman.config import SearchSpec, resolve_search
 from dragoman.data.fields import TextField, TextSpec
-from dragoman.decode import Asked, spellings
+from dragoman.data.spelling import spellings
+from dragoman.decode import Asked
 from dragoman.errors import UserError
 from small import SPEEDY, over, reversals, words
 

@@ -1,57 +1,169 @@
-"""The quick form of a decoder takes the same steps as the decoder itself."""
+"""The quick form of a decoder takes the decoder's own steps, and searches along it find what the
+general searches find.
+"""
 
 import copy
+from collections.abc import Mapping
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from dragoman import quick
-from dragoman.core import BOS, EOS, PAD, Source
+import dragoman
+from dragoman import quick, search
+from dragoman.core import BOS, EOS, PAD, Hypotheses, Pair, Source, repeat
+from dragoman.kernels.choice import LARGE, best, total
+from dragoman.kernels.packed import packed
 from dragoman.model import Model, ModelSpec
-from models import ALL, FEW, TARGET, make, source, widen
+from models import ALL, FEW, make, source, widen
+from small import words
+
+LEAST, MOST = torch.tensor([0, 2, 1]), torch.tensor([6, 3, 4])
+LIMITS = search.Limits(LEAST, MOST)
+TYPES = pytest.mark.parametrize("kind", [torch.float64, torch.float32], ids=["f64", "f32"])
 
 
-def fast_ones(specs: dict[str, ModelSpec]) -> dict[str, ModelSpec]:
+def known(specs: Mapping[str, ModelSpec]) -> dict[str, ModelSpec]:
     made = {name: make(spec) for name, spec in specs.items()}
     return {n: specs[n] for n, model in made.items() if quick.fits(model.decoder, model.head)}
 
 
-QUICK, EVERY = fast_ones(FEW), fast_ones(ALL)
-few = pytest.mark.parametrize("spec", QUICK.values(), ids=QUICK)
+KNOWN, EVERY = known(FEW), known(ALL)
+few = pytest.mark.parametrize("spec", KNOWN.values(), ids=KNOWN)
 every = pytest.mark.parametrize("spec", EVERY.values(), ids=EVERY)
 
 
-def walk(model: Model, given: Source, tokens: Tensor) -> list[Tensor]:
-    """Log-probabilities and weights along fixed tokens (B, T), with each row twice."""
+def walk(model: Model, given: Source) -> tuple[Tensor, list[Tensor]]:
+    """Log-probabilities, and weights if there are any, along fixed paths, two an item."""
+    tokens = torch.tensor([[BOS, 4, 5, 3], [BOS, 6, 6, EOS], [BOS, 5, PAD, PAD]])
     step, state = model.begin(given)
-    state = quick_repeat(state)
-    found = []
-    for column in tokens.unbind(1):
-        out = step(column.repeat_interleave(2), state)
+    state, log_probs, weights = repeat(state, 2), [], []
+    for column in tokens.repeat_interleave(2, 0).unbind(1):
+        out = step(column, state)
         state = out.state
-        found += [out.log_probs, *([] if out.weights is None else [out.weights])]
-    return found
+        log_probs.append(out.log_probs)
+        weights += [] if out.weights is None else [out.weights]
+    return torch.stack(log_probs), weights
 
 
-def quick_repeat(state: object) -> object:
-    from dragoman.core import repeat
-
-    return repeat(state, 2)
+@few
+def test_steps_are_the_decoders_own(spec: ModelSpec) -> None:
+    check_steps(spec)
 
 
 @every
-def test_steps_are_the_decoders_own(spec: ModelSpec) -> None:
+@pytest.mark.slow
+def test_steps_of_every_decoder_are_its_own(spec: ModelSpec) -> None:
+    check_steps(spec)
+
+
+def check_steps(spec: ModelSpec) -> None:
     model, given = make(spec), source(spec)
-    tokens = torch.tensor([[BOS, 4, 5, 3], [BOS, 6, 6, EOS], [BOS, 5, PAD, PAD]])
-    plain = walk(model, given, tokens)
+    plain, looked = walk(model, given)
+    assert model.kept.made is None  # somebody may want gradients
     with torch.no_grad():
-        fast = walk(model, given, tokens)
-        wide = walk(model, widen(given, 300), tokens)  # too long to multiply annotations
-    assert model.kept.made is not None
-    assert all(torch.allclose(a, b, atol=1e-9) for a, b in zip(plain, fast, strict=True))
-    if plain[0].shape == plain[1].shape:
-        return
-    assert all(
-        torch.allclose(a, b[:, : a.size(1)], atol=1e-9) for a, b in zip(plain, wide, strict=True)
-    )
+        fast, seen = walk(model, given)
+        assert model.kept.made is not None
+        wide, _ = walk(model, widen(given, 300))  # too long to multiply annotations beforehand
+        table = model.kept.made[1].words
+        assert table.rows is not None  # more was read than there are words
+    assert torch.allclose(plain, fast, atol=1e-9)
+    assert torch.allclose(plain, wide, atol=1e-9)
+    assert all(torch.allclose(a, b, atol=1e-9) for a, b in zip(looked, seen, strict=True))
+
+
+def general(model: Model, given: Source) -> Pair:
+    return search.within(search.never(model.begin(given), [PAD, BOS]), LEAST, MOST)
+
+
+def alike(one: Hypotheses, other: Hypotheses) -> bool:
+    """The same paths at the same prices, looking at the same places; dead places do not count."""
+    alive = one.scores > search.NEVER
+    real = (one.tokens != PAD) & alive[..., None]
+    pairs = [(one.scores[alive], other.scores[alive]), (one.log_probs[real], other.log_probs[real])]
+    if one.weights is not None and other.weights is not None:
+        pairs.append((one.weights[real], other.weights[real]))
+    same = all(torch.allclose(a, b, atol=1e-4) for a, b in pairs)
+    return same and torch.equal(one.tokens[alive], other.tokens[alive])
+
+
+@few
+@TYPES
+def test_beams_are_the_general_ones(spec: ModelSpec, kind: torch.dtype) -> None:
+    model, given = make(spec).to(kind), source(spec)
+    with torch.no_grad():
+        pair, way = general(model, given), model.course(given)
+        assert way is not None
+        for width, normalize, gnmt in ((2, 0.0, False), (4, 0.8, False), (9, 1.0, True)):
+            taste, rank = search.Taste(gnmt=gnmt), search.Rank(normalize, gnmt)
+            slow = search.beam(
+                *pair, 7, width=width, n_best=width, normalize=normalize, taste=taste
+            )
+            fast = search.direct_beam(*way, LIMITS, width=width, rank=rank, n_best=width)
+            assert alike(slow, fast)
+
+
+@few
+@TYPES
+def test_greedy_paths_and_draws_are_the_general_ones(spec: ModelSpec, kind: torch.dtype) -> None:
+    model, given = make(spec).to(kind), source(spec)
+    noise = torch.rand(3, 4, 7)
+    with torch.no_grad():
+        pair, way = general(model, given), model.course(given)
+        assert way is not None
+        assert alike(search.greedy(*pair, 7), search.direct_greedy(*way, LIMITS))
+        for options in ({}, {"top_k": 3, "top_p": 0.8, "temperature": 1.5}):
+            slow = search.sample(*pair, noise, **options)
+            assert alike(slow, search.direct_sample(*way, LIMITS, noise, **options))
+
+
+@pytest.mark.parametrize(
+    "way",
+    [{"beam": 1}, {"beam": 4}, {"beam": 3, "n_best": 3}, {"sample": True}, {"max_length": 2}],
+    ids=str,
+)
+def test_rules_that_change_nothing_change_nothing(tiny: dragoman.Predictor, way: dict) -> None:
+    """A rule sends a search the general way."""
+    inputs = words(40, seed=5, longest=9)
+    fast, slow = tiny(inputs, **way), tiny(inputs, ban=["never written"], **way)
+    for one, other in zip(fast, slow, strict=True):
+        assert one.text == other.text
+        assert one.score == pytest.approx(other.score, abs=1e-4)
+        assert [a.text for a in one.alternatives] == [a.text for a in other.alternatives]
+
+
+def test_changed_weights_are_noticed_and_copies_begin_anew() -> None:
+    spec = next(iter(KNOWN.values()))
+    model, given = make(spec), source(spec)
+    with torch.no_grad():
+        before, _ = walk(model, given)
+        again = copy.deepcopy(model)
+        assert again.kept.made is None
+        model.head.bias.add_(torch.linspace(0, 3, len(model.head.bias)))
+        after, _ = walk(model, given)
+        assert torch.equal(walk(again, given)[0], before)
+    assert not torch.allclose(before, after)
+    assert torch.allclose(after, walk(model, given)[0], atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [7, LARGE, 1000])
+@pytest.mark.parametrize("count", [1, 5, 8])
+def test_the_best_few_are_the_best(size: int, count: int) -> None:
+    scores = torch.randn(33, size)
+    values, places = best(scores, count)
+    found = scores.topk(min(count, size))
+    assert torch.equal(values, found.values)
+    assert torch.equal(places, found.indices)
+    assert torch.allclose(total(scores)[:, 0], scores.logsumexp(1), atol=1e-5)
+
+
+@pytest.mark.parametrize(("precision", "error"), [("fp32", 1e-6), ("bf16", 0.02), ("int8", 0.03)])
+@pytest.mark.parametrize("rows", [0, 1, 5, 100])
+def test_packed_products_are_products(precision: quick.Precision, error: float, rows: int) -> None:
+    torch.manual_seed(1)
+    layer, x = nn.Linear(64, 96), torch.rand(rows, 64) * 2 - 1
+    with torch.no_grad():
+        made, wanted = packed(layer.weight, layer.bias, precision)(x), layer(x)
+    assert made.shape == wanted.shape
+    assert made.dtype == torch.float32
+    assert not rows or (made - wanted).abs().max() < error

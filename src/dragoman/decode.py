@@ -3,7 +3,6 @@ strategy walks through the result.
 """
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,14 +12,13 @@ from torch import Tensor
 from dragoman import search
 from dragoman.checkpoint import Loaded
 from dragoman.config import SearchSpec
-from dragoman.core import BOS, EOS, PAD, UNK, Hypotheses, Pair, move
+from dragoman.core import BOS, PAD, UNK, Hypotheses, Pair, Source, leaf, move
 from dragoman.data.batches import Examples, Ragged
-from dragoman.data.copying import begin_with, copy_ids, copy_target, pieces
-from dragoman.data.fields import Field, TextField, clean
+from dragoman.data.copying import begin_with, copy_ids, pieces
+from dragoman.data.fields import Field, TextField
+from dragoman.data.spelling import banned, spellings
 from dragoman.data.text import Listed
 from dragoman.errors import UserError
-
-BLANK = "\u2581"  # how subword units write the blank before a word
 
 
 class Asked(NamedTuple):
@@ -137,11 +135,42 @@ def decode(
     """The answers that the options ask for: of draws so many as are wanted, of a search somewhat
     more, best first. `places` are those of the inputs in their stream: chance depends on them.
     """
+    if (found := _direct(models, queries, options, places)) is not None:
+        return found
     pair, steps, wanted = ruled(models, queries, options)
     if options.sample or options.samples:
-        return _draw(pair, chance(options, places, steps), options)
-    spelled_once = isinstance(models.first.fields.target.units, Listed)
-    return _search(pair, steps, options, wanted, spelled_once)
+        return search.sample(*pair, chance(options, places, steps), **_draw(options))
+    return _search(pair, steps, options, wanted, _widths(models.first, options))
+
+
+def _direct(
+    models: Team, queries: list[Query], options: SearchSpec, places: Sequence[int]
+) -> Hypotheses | None:
+    """The same answers by a shorter way, where one model speaks under no rule but that of length
+    and has a way for searches that need only the best symbols.
+    """
+    first = models.first
+    if not _plain(models, queries, options) or first.model.decoder.ends != "sign":
+        return None
+    if (way := first.model.course(_source(first, queries))) is None:
+        return None
+    most = _limits(first, queries, options).to(leaf(way[1]).device)
+    limits = search.Limits(torch.full_like(most, options.min_length), most)
+    if options.sample or options.samples:
+        noise = chance(options, places, limits.steps)
+        return search.direct_sample(*way, limits, noise, **_draw(options))
+    width, kept = _widths(first, options)
+    if width == 1:
+        return search.direct_greedy(*way, limits)
+    rank = search.Rank(options.normalize, options.length_penalty == "gnmt")
+    return search.direct_beam(*way, limits, width=width, rank=rank, n_best=kept)
+
+
+def _plain(models: Team, queries: list[Query], options: SearchSpec) -> bool:
+    """Whether nothing is asked for that must be looked after at each symbol."""
+    ruled = options.ban or options.require or options.no_repeat_ngram or options.coverage_penalty
+    mixed = models.others or models.lm or options.repetition_penalty != 1 or options.groups > 1
+    return not (ruled or mixed or any(query.begun or query.asked.require for query in queries))
 
 
 def mixed(models: Team, queries: list[Query], options: SearchSpec) -> Pair:
@@ -161,6 +190,10 @@ def mixed(models: Team, queries: list[Query], options: SearchSpec) -> Pair:
 
 
 def _begin(loaded: Loaded, queries: list[Query]) -> Pair:
+    return loaded.model.begin(_source(loaded, queries))
+
+
+def _source(loaded: Loaded, queries: list[Query]) -> Source:
     readers: list[Field] = [*loaded.fields.sources.values()] or [loaded.fields.target]
     rows = zip(*(query.ids for query in queries), strict=True)
     columns = [field.column(ids) for field, ids in zip(readers, rows, strict=True)]
@@ -169,7 +202,7 @@ def _begin(loaded: Loaded, queries: list[Query]) -> Pair:
         copies = Ragged.of(copy_ids(query.copied, loaded.fields.target) for query in queries)
     given = Examples(columns if loaded.fields.sources else [], none, copies)
     device = next(loaded.model.parameters()).device
-    return loaded.model.begin(move(given.source(np.arange(len(queries))), device))
+    return move(given.source(np.arange(len(queries))), device)
 
 
 def _limits(loaded: Loaded, queries: list[Query], options: SearchSpec) -> Tensor:
@@ -187,13 +220,24 @@ def _limits(loaded: Loaded, queries: list[Query], options: SearchSpec) -> Tensor
     return limits.clamp(min=options.min_length)
 
 
-def _search(
-    pair: Pair, steps: int, options: SearchSpec, wanted: search.Phrases | None, spelled_once: bool
-) -> Hypotheses:
+def _widths(loaded: Loaded, options: SearchSpec) -> tuple[int, int]:
+    """How many paths a search follows, and how many of them it gives."""
     several = options.n_best > 1
+    spelled_once = isinstance(loaded.fields.target.units, Listed)
     spare = options.n_best if several and not spelled_once else 0  # some will be the same text
     width = max(options.beam, options.n_best + spare)
     width = -(-width // options.groups) * options.groups
+    return width, width if several or options.mbr else 1
+
+
+def _search(
+    pair: Pair,
+    steps: int,
+    options: SearchSpec,
+    wanted: search.Phrases | None,
+    widths: tuple[int, int],
+) -> Hypotheses:
+    width, kept = widths
     if width == 1:
         return search.greedy(*pair, steps)
     taste = search.Taste(
@@ -203,20 +247,13 @@ def _search(
         groups=options.groups,
         diversity=options.diversity,
     )
-    kept = width if several or options.mbr else 1
     return search.beam(
         *pair, steps, width=width, normalize=options.normalize, n_best=kept, taste=taste
     )
 
 
-def _draw(pair: Pair, noise: Tensor, options: SearchSpec) -> Hypotheses:
-    return search.sample(
-        *pair,
-        noise,
-        temperature=options.temperature,
-        top_k=options.top_k,
-        top_p=options.top_p,
-    )
+def _draw(options: SearchSpec) -> dict[str, Any]:
+    return {"temperature": options.temperature, "top_k": options.top_k, "top_p": options.top_p}
 
 
 def chance(options: SearchSpec, places: Sequence[int], steps: int) -> Tensor:
@@ -232,39 +269,6 @@ def chance(options: SearchSpec, places: Sequence[int], steps: int) -> Tensor:
         for place in places
     ]
     return torch.from_numpy(np.stack(rows))
-
-
-def spellings(field: TextField, phrase: str, copied: Sequence[str] = ()) -> list[list[int]]:
-    """The ways a phrase can stand in an answer. A phrase of subwords has two: as a word of its own
-    and, in texts without blanks or inside a word, joined to what stands before it.
-
-    >>> from dragoman.data.fields import TextSpec
-    >>> spellings(TextField.learn(TextSpec(units="char"), ["abc"]), "cab")
-    [[6, 4, 5]]
-    """
-    if copied:
-        ids = [i for i in copy_target(phrase, copied, field) if i != EOS]
-        return [ids] if ids else []
-    ids = field.units.encode(clean(phrase, field.spec))
-    found = [ids] if ids else []
-    if ids and field.units.kind == "subword":
-        piece = field.units.tokens(ids[:1])[0].removeprefix(BLANK)
-        joined = [i for i, symbol in enumerate(field.units.symbols, UNK + 1) if symbol == piece]
-        rest = joined[:1] + ids[1:] if piece else ids[1:]
-        if rest and rest != ids and (joined or not piece):
-            found.append(rest)
-    return [one[::-1] if field.spec.reverse else one for one in found]
-
-
-def banned(field: TextField, phrases: Sequence[str]) -> list[list[int]]:
-    """All spellings of phrases; what the alphabet cannot spell cannot be written anyway.
-
-    >>> from dragoman.data.fields import TextSpec
-    >>> banned(TextField.learn(TextSpec(units="char"), ["abc"]), ["ab", "xy"])
-    [[4, 5]]
-    """
-    every = chain.from_iterable(spellings(field, phrase) for phrase in phrases)
-    return [one for one in every if UNK not in one]
 
 
 def _wanted(field: TextField, queries: list[Query], options: SearchSpec) -> search.Phrases | None:

@@ -10,8 +10,9 @@ import numpy.typing as npt
 from dragoman.checkpoint import Loaded
 from dragoman.core import EOS, SPECIALS, UNK
 from dragoman.data.fields import Field, TextField, clean
+from dragoman.data.spelling import BLANK
 from dragoman.data.text import Listed
-from dragoman.decode import BLANK, Query
+from dragoman.decode import Query
 from dragoman.encoders import Layout
 
 Floats = npt.NDArray[np.float32]

@@ -6,6 +6,7 @@ few rows. With less precision the same products are faster again: bfloat16 halve
 int8 quarters it.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Literal
 
@@ -74,9 +75,13 @@ def _int8(weight: Tensor, bias: Tensor | None) -> Product:
     kind, weight = weight.dtype, weight.float()
     scales = (weight.abs().amax(1) / 127).clamp(min=1e-12)
     zeros = torch.zeros(len(weight), dtype=torch.long)
-    low = torch.quantize_per_channel(weight, scales.double(), zeros, 0, torch.qint8)
+    with warnings.catch_warnings():  # the type is to go one day; the products have no other yet
+        warnings.filterwarnings("ignore", message=".*quantize_per_channel.*deprecated")
+        low = torch.quantize_per_channel(weight, scales.double(), zeros, 0, torch.qint8)
     floats = None if bias is None else bias.float()
-    engines = [one for one in ("x86", "fbgemm") if one in torch.backends.quantized.supported_engines]
+    engines = [
+        one for one in ("x86", "fbgemm") if one in torch.backends.quantized.supported_engines
+    ]
     few = _prepacked(low, floats, engines[0] if engines else "onednn")
     many = _prepacked(low, floats, "onednn")
 

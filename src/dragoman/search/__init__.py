@@ -8,6 +8,11 @@ rules that contradict each other the inner one wins, and every search ends with 
 """
 
 from dragoman.search.beams import PLAIN, Banks, Taste, beam
+from dragoman.search.direct import Limits
+from dragoman.search.direct import greedy as direct_greedy
+from dragoman.search.direct import sample as direct_sample
+from dragoman.search.direct_beam import Rank
+from dragoman.search.direct_beam import beam as direct_beam
 from dragoman.search.mixtures import ensemble, fuse, known
 from dragoman.search.phrases import Phrases, require
 from dragoman.search.rules import (
@@ -39,14 +44,19 @@ __all__ = [
     "NEVER",
     "PLAIN",
     "Banks",
+    "Limits",
     "Phrases",
     "Pick",
+    "Rank",
     "Stride",
     "Taste",
     "beam",
     "below",
     "by_chance",
     "collect",
+    "direct_beam",
+    "direct_greedy",
+    "direct_sample",
     "ensemble",
     "forbid",
     "force",

@@ -51,7 +51,9 @@ class Limits(NamedTuple):
         """
         scores[:, PAD] = scores[:, BOS] = NEVER
         late, early = time >= self.most, time < self.least
-        blind = scores.is_cuda  # to look whether there is something to do takes longer than to do it
+        blind = (
+            scores.is_cuda
+        )  # to look whether there is something to do takes longer than to do it
         if blind or bool(late.any()):
             end = scores[:, EOS].clone()
             scores.masked_fill_(late[:, None], NEVER)
@@ -126,7 +128,7 @@ class _Log(list[tuple[Tensor, Tensor, Tensor, Tensor | None]]):
 
     def __init__(self, count: int) -> None:
         super().__init__()
-        self.count = count
+        self.paths = count  # of each item
 
     def read(self) -> Hypotheses:
         every, _, gains, looks = self[0]  # at the first step nothing has ended
@@ -137,7 +139,7 @@ class _Log(list[tuple[Tensor, Tensor, Tensor, Tensor | None]]):
             tokens[rows, time], log_probs[rows, time] = chosen, gains
             if weights is not None and looks is not None:
                 weights[rows, time] = looks
-        items = len(every) // self.count
+        items = len(every) // self.paths
         return Hypotheses(
             group(tokens, items),
             group(log_probs.sum(1), items),

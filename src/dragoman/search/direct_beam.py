@@ -30,6 +30,7 @@ class Paths(NamedTuple):
     scores: Tensor  # (B, K)
     lengths: Tensor  # (B, K)
     done: Tensor  # (B, K)
+    lead: Tensor  # (B, 1) which of them is the greedy one: it is never pushed out
 
 
 def beam(
@@ -62,7 +63,8 @@ def beam(
 def begin(items: int, device: torch.device) -> Paths:
     """One path per item, before its first symbol."""
     none = torch.zeros(items, 1, device=device)
-    return Paths(torch.full_like(none, BOS, dtype=torch.long), none, none, none > 0)
+    first = torch.full_like(none, BOS, dtype=torch.long)
+    return Paths(first, none, none, none > 0, torch.zeros_like(first))
 
 
 def extend(
@@ -109,11 +111,19 @@ def choose(
     if (more := width - ranks.size(1)) > 0:  # a small alphabet: places that nobody takes
         ranks, scores, gains = (pad(t, (0, more), value=NEVER) for t in (ranks, scores, gains))
         symbols = pad(symbols, (0, more), value=PAD)
-    chosen = ranks.topk(width).indices
+    chosen, lead = _keep(ranks.topk(width).indices, paths.lead * ways)
     parent = (chosen // ways).clamp(max=count - 1)
     token, score = symbols.gather(1, chosen), scores.gather(1, chosen)
     done = paths.done.gather(1, parent) | (token == EOS) | score.isinf()
-    return parent, gains.gather(1, chosen), Paths(token, score, lengths.gather(1, parent), done)
+    longer = Paths(token, score, lengths.gather(1, parent), done, lead)
+    return parent, gains.gather(1, chosen), longer
+
+
+def _keep(chosen: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """The chosen candidates (B, K) with the greedy path's (B, 1) among them, and its place."""
+    missing = (chosen != wanted).all(1, keepdim=True)
+    chosen = torch.cat([chosen[:, :-1], torch.where(missing, wanted, chosen[:, -1:])], 1)
+    return chosen, (chosen == wanted).to(torch.uint8).argmax(1, keepdim=True)
 
 
 def _settle(
