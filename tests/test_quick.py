@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import dragoman
 from dragoman import quick, search
 from dragoman.core import BOS, EOS, PAD, Hypotheses, Pair, Source, repeat
-from dragoman.kernels.choice import LARGE, best, total
+from dragoman.kernels.best import LARGE, best, total
 from dragoman.kernels.packed import packed
 from dragoman.model import Model, ModelSpec
 from models import ALL, FEW, make, source, widen
