@@ -29,7 +29,7 @@ from dragoman.standing import Progress, standing
 from dragoman.stepping import Outcome, Stepper
 from dragoman.validate import evaluate, watched
 
-METRICS_FILE = "metrics.jsonl"
+METRICS_FILE, SAMPLES_FILE = "metrics.jsonl", "samples.json"
 CARRIED, AVERAGE = "carried.", "average."  # what a checkpoint holds beside the weights
 
 
@@ -174,13 +174,17 @@ class Trainer:
         if improved or len(progress.history) == 1:
             self.best = judged
         self.reporter.evaluation(figures, self.metric, improved, found.sample)
-        self._publish()
+        self._publish([sample._asdict() for sample in found.samples])
 
-    def _publish(self) -> None:
+    def _publish(self, samples: list[dict[str, object]]) -> None:
         """The model folder always holds the best model so far, with all metrics."""
         lines = "".join(json.dumps(figures) + "\n" for figures in self.progress.history)
         about = card(self.corpus, self.best, self.progress.history, self.metric)
-        extra = {METRICS_FILE: lines.encode(), "README.md": about.encode("utf-8", "replace")}
+        extra = {
+            METRICS_FILE: lines.encode(),
+            SAMPLES_FILE: json.dumps(samples, indent=1).encode(),
+            "README.md": about.encode("utf-8", "replace"),
+        }
         save_model(self.folder, self.config, self.corpus.fields, self.best, extra)
 
     def _checkpoint(self) -> None:

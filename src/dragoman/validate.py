@@ -19,16 +19,26 @@ from dragoman.model import Model
 from dragoman.predict import Prediction, Predictor
 
 ROWS = 1000  # as many dev rows are decoded at each evaluation
+SHOWN = 6  # and so many of them kept to look at
 EXPLODED = 700.0  # -log p of a symbol: beyond it a perplexity is no number
 LIKELIHOODS = ["loss", "perplexity", "bits"]  # what needs no decoding; less is better
 LOWER = {*LIKELIHOODS, *(name for name, metric in METRICS.items() if metric.better == "lower")}
 
 
+class Sample(NamedTuple):
+    """What a model wrote for a dev row, and what it should have written."""
+
+    source: tuple[str, ...]
+    written: str
+    wanted: str
+
+
 class Evaluation(NamedTuple):
-    """Figures by name, and a sample of what the model writes."""
+    """Figures by name, and samples of what the model writes."""
 
     figures: dict[str, float]
     sample: tuple[str, str, str] | None  # source, what the model wrote, reference
+    samples: list[Sample]  # of the same rows at each evaluation
 
 
 def watched(config: Config, fields: Fields) -> str:
@@ -83,7 +93,7 @@ def evaluate(corpus: Corpus, model: Model, metric: str) -> Evaluation:
             f"the loss of the dev rows is {figures['loss']:.3g}: lower train.lr; "
             "the last checkpoint is unharmed"
         )
-    sample = None
+    sample, samples = None, []
     if corpus.config.reads_source and isinstance(corpus.dev, Examples):
         rows = corpus.samples[:ROWS]
         predictor = Predictor(corpus.config, corpus.fields, model)
@@ -95,12 +105,14 @@ def evaluate(corpus: Corpus, model: Model, metric: str) -> Evaluation:
         scores = compute(names, [prediction.text for prediction in written], wanted)
         figures |= {name: score.value for name, score in zip(names, scores, strict=True)}
         sample = _sample(rows, written, wanted)
+        shown = list(zip(rows, written, wanted, strict=True))[:SHOWN]
+        samples = [Sample(tuple(row[:-1]), own.text, text) for row, own, text in shown]
     elif not corpus.config.reads_source:
         predictor = Predictor(corpus.config, corpus.fields, model)
         (own,) = predictor.predict([""], predictor.options(sample=True, max_length=40))
-        sample = ("", own.text, own.text)
+        sample, samples = ("", own.text, own.text), [Sample((), own.text, "")]
     model.train()
-    return Evaluation(figures, sample)
+    return Evaluation(figures, sample, samples)
 
 
 def likelihood(dev: Examples | Running, model: Model, config: Config) -> dict[str, float]:

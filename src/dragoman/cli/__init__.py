@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TextIO
 import click
 
 from dragoman import __version__
-from dragoman.cli import apply, judge, learn, look, report, ship
+from dragoman.cli import apply, judge, learn, look, report, serving, ship
 from dragoman.errors import DragomanError
 
 
@@ -50,6 +50,8 @@ for verb in (
     apply.plot,
     report.report,
     ship.export,
+    serving.serve,
+    serving.watch,
     look.recipes,
     look.info,
     look.check,

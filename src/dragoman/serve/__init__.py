@@ -1,0 +1,1 @@
+"""Models over HTTP, and a page that shows what they do."""
