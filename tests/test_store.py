@@ -3,14 +3,16 @@
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from dragoman.config import resolve
-from dragoman.corpus import load_corpus
+from dragoman.corpus import Corpus, load_corpus, steps_of
 from dragoman.data import store as rooms
 from dragoman.data.store import Row, Store
 from dragoman.errors import UserError
@@ -101,6 +103,56 @@ def test_a_stored_corpus_holds_the_same_rows_as_one_in_memory(tmp_path: Path) ->
     assert sorted(every[0]) == sorted(every[1]) == sorted(every[2])
     assert sorted(stored.samples) == texts(stored, stored.dev)
     assert stored.config.train.batch_tokens == plain.config.train.batch_tokens
+
+
+def counted(corpus: Corpus, epoch: int) -> Counter[str]:
+    """How often each source of the training rows comes in an epoch."""
+    field, seen = corpus.fields.sources["source"], Counter[str]()
+    for rows in steps_of(corpus, epoch):
+        for values in corpus.train.batch(rows).source.values:
+            seen[field.decode((values if values.dim() == 1 else values[:, 0]).tolist())] += 1
+    return seen
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_corpora_are_mixed_by_weight(tmp_path: Path, stored: bool) -> None:
+    own = pairs(tmp_path, 100)
+    twice, rare = tmp_path / "twice.tsv", tmp_path / "rare.tsv"
+    twice.write_text("".join(f"X{'y' * i}\ta\n" for i in range(30)))
+    rare.write_text("".join(f"Z{'u' * i}\tb\n" for i in range(80)))
+    also = [{"files": [str(twice)], "weight": 2}, {"files": [str(rare)], "weight": 0.25}]
+    tree = {"data": {"train": [str(own)], "also": also}, "train": {"batch_size": 7}}
+    if stored:
+        tree["data"]["store"] = str(tmp_path / "store")
+    read = stored_corpus if stored else load_corpus
+    corpus = read(resolve("transduce", tree=tree), None, lambda line: None)
+    assert not any(source[0] in "XZ" for source, _ in corpus.samples)  # dev rows are the own ones
+    first, second = counted(corpus, 0), counted(corpus, 1)
+    assert all(first[f"X{'y' * i}"] == 2 for i in range(30))
+    rare_ones = [{word for word in seen if word[0] == "Z"} for seen in (first, second)]
+    assert all(8 <= len(words) <= 34 for words in rare_ones)
+    assert rare_ones[0] != rare_ones[1]
+    assert sum(first[word] for word in first if word[0] not in "XZ") == 90
+    assert counted(corpus, 0) == first  # the same seed, the same epoch
+
+
+def test_a_store_takes_copies_shared_alphabets_and_a_dev_file(tmp_path: Path) -> None:
+    data = {"train": [str(pairs(tmp_path, 200))], "dev": [str(pairs(tmp_path, 200))]}
+    data |= {"store": str(tmp_path / "store"), "shared": True}
+    units = {"units": "char", "size": 20}
+    tree = {"data": data | {"source": units, "target": units}}
+    stored = stored_corpus(resolve("summarize", tree=tree), None, lambda line: None)
+    plain = load_corpus(resolve("summarize", tree=tree), stored.fields, lambda line: None)
+    assert stored.samples == plain.samples
+    assert stored.fields.sources["source"].units is stored.fields.target.units
+    every = np.arange(len(plain.train))
+    mine, theirs = stored.train.batch(every), plain.train.batch(every)
+    assert torch.equal(mine.source.values, theirs.source.values)
+    assert torch.equal(mine.target.values, theirs.target.values)
+    assert (mine.target.values >= stored.fields.target.size).any()  # these are copied
+    del tree["data"]["dev"]
+    with pytest.raises(UserError, match="needs a dev file"):
+        stored_corpus(resolve("summarize", tree=tree), None, lambda line: None)
 
 
 def test_training_from_a_store(tmp_path: Path, verb) -> None:  # type: ignore[no-untyped-def]

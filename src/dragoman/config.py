@@ -31,10 +31,20 @@ from dragoman.spec import (
 ColumnName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,30}$")]
 
 
+class CorpusSpec(Spec):
+    """Further rows to train on. A weight of 2 shows each of them twice an epoch; 0.1 shows a tenth
+    of them, another tenth each time.
+    """
+
+    files: tuple[str, ...]
+    weight: Annotated[float, Field(gt=0, le=1000)] = 1.0
+
+
 class DataSpec(Spec):
     """Where pairs come from and how their columns are read."""
 
     train: tuple[str, ...] = ()
+    also: tuple[CorpusSpec, ...] = ()  # mixed in; dev rows are never cut off them
     dev: tuple[str, ...] = ()
     format: Format = "auto"
     columns: tuple[int | str, ...] | None = None  # numbers from 1, or names

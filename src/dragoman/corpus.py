@@ -55,11 +55,13 @@ def load_corpus(
             f"{len(config.source_specs) + 1}"
         )
     train, dev = _split(config, table, say)
+    train = _mixed(config, train, say)
     config, fields = (config, fields) if fields else learn(config, train.columns, say)
     say(f"data: {len(train):,} rows to train on, {len(dev):,} dev rows")
     if config.data.format == "running":
         return Corpus(config, fields, running(fields, train), running(fields, dev), [])
     train, examples = encoded(config, fields, train, say)
+    examples.weights = train.weights
     examples = fitting(config, fields, train, examples, say)
     if not len(examples):
         raise UserError(f"{table.name}: all rows are longer than data.source/target.max_length")
@@ -85,6 +87,19 @@ def read_rows(config: Config, paths: tuple[str, ...], say: Say) -> Table:
     if data.columns is None and data.format in ("auto", "tsv"):
         _tell_unused(paths[0], columns, say)
     return table
+
+
+def _mixed(config: Config, table: Table, say: Say) -> Table:
+    """The training rows with those of further corpora."""
+    also = config.data.also
+    if not also:
+        return table
+    if config.data.format == "running":
+        raise UserError("data.also mixes rows; running text has none: put the texts into one file")
+    others = [read_rows(config, corpus.files, say) for corpus in also]
+    for corpus, other in zip(also, others, strict=True):
+        say(f"data: {other.name}: {len(other):,} rows mixed in, {corpus.weight:g} times an epoch")
+    return Table.join([table, *others], [1.0, *(corpus.weight for corpus in also)])
 
 
 def _tell_unused(path: str, columns: int, say: Say) -> None:
@@ -229,4 +244,5 @@ def steps_of(corpus: Corpus, epoch: int) -> "list[Ints] | Stream":
         Budget(train.batch_tokens or 4096, train.batch_size),
         train.seed,
         epoch,
+        corpus.train.weights,
     )

@@ -4,6 +4,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,15 @@ from tqdm import tqdm
 
 from dragoman.checkpoint import Fields, field_files
 from dragoman.config import Config
-from dragoman.corpus import Corpus, learn, settle_sizes
+from dragoman.corpus import Corpus, learn, read_rows, settle_sizes
 from dragoman.data.batches import Examples
+from dragoman.data.columns import Ints
+from dragoman.data.copying import copy_ids, copy_target, pieces
 from dragoman.data.fields import TextField, TextSpec
 from dragoman.data.rows import iter_rows
 from dragoman.data.store import Row, Store
 from dragoman.errors import UserError
-from dragoman.examples import Say
+from dragoman.examples import Say, encoded
 
 
 def stored_corpus(config: Config, fields: Fields | None, say: Say) -> Corpus:
@@ -27,26 +30,49 @@ def stored_corpus(config: Config, fields: Fields | None, say: Say) -> Corpus:
     if fields is None:
         columns = [_Column(config, place) for place in range(len(config.source_specs) + 1)]
         config, fields = learn(config, columns, say)
-    store = Store(Path(str(config.data.store)), _key(config, fields), len(fields.sources) + 1)
+    store = Store(Path(str(config.data.store)), _key(config, fields), _width(config))
     if not store.state["done"]:
         _build(store, config, fields, say)
-    *sources, target = store.columns()
-    rows = Examples(sources, target)
+    rows, origins = _examples(config, store)
     if len(rows) < 2:
         raise UserError(f"{store.folder}: too few rows to train on")
-    train, dev = _split(config, rows)
+    train, dev, texts = _split(config, fields, rows, origins, say)
     say(f"data: {len(train):,} rows to train on, {len(dev):,} dev rows, in {store.folder}")
-    return Corpus(settle_sizes(config, train), fields, train, dev, _texts(fields, dev))
+    return Corpus(settle_sizes(config, train), fields, train, dev, texts)
 
 
 def _check(config: Config) -> None:
     data = config.data
     if not all(isinstance(spec, TextSpec) for spec in config.source_specs.values()):
         raise UserError("data.store is for texts: other columns have a cache of their own")
-    if data.format == "running" or config.model.head.kind == "copy" or data.shared:
-        raise UserError("data.store takes rows; no running text, copying or shared alphabets yet")
+    if data.format == "running":
+        raise UserError("data.store takes rows, not running text")
+    if _copies(config) and not data.dev:
+        raise UserError("data.store with model.head.kind=copy needs a dev file: name it with --dev")
     if "-" in data.train or not data.train:
         raise UserError("data.store reads its files twice: name files, not stdin")
+
+
+def _copies(config: Config) -> bool:
+    return config.model.head.kind == "copy"
+
+
+def _width(config: Config) -> int:
+    """Columns of the store: sources, target, what can be copied, which corpus a row is of."""
+    return len(config.source_specs) + 1 + _copies(config) + bool(config.data.also)
+
+
+def _examples(config: Config, store: Store) -> tuple[Examples, Ints]:
+    """The rows of a store with their weights, and the number of the corpus each is of."""
+    columns, count = store.columns(), len(config.source_specs)
+    copies = columns[count + 1] if _copies(config) else None
+    rows = Examples(columns[:count], columns[count], copies)
+    if not config.data.also:
+        return rows, np.zeros(len(rows), np.int64)
+    origins = np.asarray(columns[-1].flat, np.int64)
+    often = np.array([1.0, *(corpus.weight for corpus in config.data.also)])
+    rows.weights = often[origins]
+    return rows, origins
 
 
 class _Column(Sequence[str]):
@@ -56,7 +82,7 @@ class _Column(Sequence[str]):
         self.config, self.place = config, place
 
     def __iter__(self) -> Iterator[str]:
-        return (values[self.place] for values in _rows(self.config, {}))
+        return (values[self.place] for _, values in _rows(self.config, {}))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -65,17 +91,19 @@ class _Column(Sequence[str]):
         raise TypeError("a column of a file can only be read through")
 
 
-def _rows(config: Config, problems: dict[str, int]) -> Iterator[tuple[str, ...]]:
+def _rows(config: Config, problems: dict[str, int]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """All rows with the number of their corpus: 0 is that of `data.train`."""
     data, count = config.data, len(config.source_specs) + 1
-    rows = iter_rows(
-        data.train,
-        format=data.format,
-        columns=data.columns,
-        count=count,
-        on_bad=data.on_bad_line,
-        problems=problems,
-    )
-    return (row.values for row in rows)
+    for number, files in enumerate([data.train, *(corpus.files for corpus in data.also)]):
+        rows = iter_rows(
+            files,
+            format=data.format,
+            columns=data.columns,
+            count=count,
+            on_bad=data.on_bad_line,
+            problems=problems,
+        )
+        yield from ((number, row.values) for row in rows)
 
 
 def _build(store: Store, config: Config, fields: Fields, say: Say) -> None:
@@ -83,7 +111,7 @@ def _build(store: Store, config: Config, fields: Fields, say: Say) -> None:
     bar = tqdm(_rows(config, problems), unit="rows", disable=not sys.stderr.isatty(), leave=False)
     begun = store.state["read"]
     say(f"store: encoding into {store.folder}" + (f", going on at row {begun:,}" if begun else ""))
-    store.build(_encoded(bar, fields))
+    store.build(_encoded(bar, config, fields))
     state = store.state
     if state["read"] > state["rows"]:
         say(f"data: {state['read'] - state['rows']:,} rows left out (longer than max_length)")
@@ -91,13 +119,20 @@ def _build(store: Store, config: Config, fields: Fields, say: Say) -> None:
         say(f"data: {count} rows skipped ({problem})")
 
 
-def _encoded(rows: Iterable[tuple[str, ...]], fields: Fields) -> Iterator[Row | None]:
-    every = _texts_of(fields)
-    for values in rows:
+def _encoded(
+    rows: Iterable[tuple[int, tuple[str, ...]]], config: Config, fields: Fields
+) -> Iterator[Row | None]:
+    every, copying, several = _texts_of(fields), _copies(config), bool(config.data.also)
+    for number, values in rows:
         ids = [field.encode(value) for field, value in zip(every, values, strict=True)]
         full = any(len(i) >= f.spec.max_length for i, f in zip(ids, every, strict=True))
-        long = full and any(f.longer(v) for f, v in zip(every, values, strict=True))
-        yield None if long else ids
+        if full and any(f.longer(v) for f, v in zip(every, values, strict=True)):
+            yield None
+            continue
+        if copying:
+            told = pieces(every[0], values[0])
+            ids[-1:] = [copy_target(values[-1], told, every[-1]), copy_ids(told, every[-1])]
+        yield [*ids, [number]] if several else ids
 
 
 def _texts_of(fields: Fields) -> list[TextField]:
@@ -108,20 +143,31 @@ def _texts_of(fields: Fields) -> list[TextField]:
 def _key(config: Config, fields: Fields) -> str:
     """What a store was made of: the files, how they are read, and the alphabets."""
     told = config.data.model_dump(mode="json", exclude={"store", "dev", "dev_rows"})
-    files = [(name, Path(name).stat().st_size) for name in config.data.train]
+    names = (config.data.train, *(corpus.files for corpus in config.data.also))
+    files = [(name, Path(name).stat().st_size) for name in chain(*names)]
+    told |= {"also": len(config.data.also), "copies": _copies(config)}  # a weight is not stored
     found = hashlib.sha256(json.dumps([told, files], sort_keys=True).encode())
     for name, content in sorted(field_files(fields).items()):
         found.update(name.encode() + content)
     return found.hexdigest()
 
 
-def _split(config: Config, rows: Examples) -> tuple[Examples, Examples]:
-    """Dev rows drawn from the store; no text is copied for those that remain."""
+def _split(
+    config: Config, fields: Fields, rows: Examples, origins: Ints, say: Say
+) -> tuple[Examples, Examples, list[tuple[str, ...]]]:
+    """Training rows, dev rows and their texts. Where there is no dev file, dev rows are drawn from
+    the first corpus; no text is copied for those that remain.
+    """
     if config.data.dev:
-        raise UserError("data.store cuts its own dev rows off: leave data.dev out")
-    count = min(config.data.dev_rows or 1000, max(1, len(rows) // 10))
-    order = np.random.default_rng(config.train.seed).permutation(len(rows))
-    return rows.part(np.sort(order[:-count])), rows.select(np.sort(order[-count:]))
+        table, dev = encoded(config, fields, read_rows(config, config.data.dev, say), say)
+        return rows, dev, list(table)
+    own = np.flatnonzero(origins == 0)
+    count = min(config.data.dev_rows or 1000, max(1, len(own) // 10))
+    held = np.sort(np.random.default_rng(config.train.seed).permutation(own)[-count:])
+    kept = np.ones(len(rows), bool)
+    kept[held] = False
+    dev = rows.select(held)
+    return rows.part(np.flatnonzero(kept)), dev, _texts(fields, dev)
 
 
 def _texts(fields: Fields, dev: Examples) -> list[tuple[str, ...]]:

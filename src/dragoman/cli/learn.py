@@ -15,6 +15,12 @@ from dragoman.errors import UserError
 @click.option(
     "--dev", multiple=True, help="Dev file (twice for parallel files); else rows are cut off."
 )
+@click.option(
+    "--also",
+    multiple=True,
+    metavar="FILES[=WEIGHT]",
+    help="Mix further files in (a.de,a.en: parallel), WEIGHT times an epoch; may be repeated.",
+)
 @click.option("-r", "--recipe", help="Name of a recipe; see `dragoman recipes`.")
 @click.option("-c", "--config", type=click.Path(path_type=Path), help="YAML file with settings.")
 @click.option(
@@ -50,6 +56,8 @@ def train(
     from dragoman.training import begun, run
 
     settings, tree = rest["settings"], data_tree(data, rest)
+    if rest["also"]:
+        tree["data"]["also"] = [_corpus(told) for told in rest["also"]]
     if rest["kernel"]:
         settings = (*settings, f"train.kernel={rest['kernel']}")
     changes = reduce(assign, settings, tree)
@@ -73,3 +81,20 @@ def train(
         overwrite=rest["overwrite"],
     )
     reporter.say(f"done: {output}   try: dragoman predict {output}")
+
+
+def _corpus(told: str) -> dict[str, Any]:
+    """A further corpus: its files and, behind the last `=`, its weight.
+
+    >>> _corpus("more.tsv=0.5"), _corpus("a.de,a.en")
+    ({'files': ['more.tsv'], 'weight': 0.5}, {'files': ['a.de', 'a.en']})
+    """
+    files, _, weight = told.rpartition("=")
+    try:
+        return {"files": files.split(","), "weight": float(weight)} if files else _plain(told)
+    except ValueError:
+        return _plain(told)
+
+
+def _plain(told: str) -> dict[str, Any]:
+    return {"files": told.split(",")}

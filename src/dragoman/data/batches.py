@@ -13,6 +13,7 @@ import torch
 from dragoman.core import PAD, Padded, Source
 from dragoman.data.columns import Column, Ints
 
+Weights = npt.NDArray[np.float64]
 WINDOW = 100  # batches: rows are sorted by length within windows this long, and random beyond them
 
 
@@ -90,6 +91,7 @@ class Examples:
     ) -> None:
         self.sources, self.target, self.copies = tuple(sources), target, copies
         self.rows: Ints | None = None  # which of them count; all when not given
+        self.weights: Weights | None = None  # how often each comes in an epoch; once
 
     def __len__(self) -> int:
         return len(self.target) if self.rows is None else len(self.rows)
@@ -106,11 +108,15 @@ class Examples:
         """Some of the rows, without a copy of them."""
         some = Examples(self.sources, self.target, self.copies)
         some.rows = rows
+        some.weights = None if self.weights is None else self.weights[rows]
         return some
 
     def select(self, rows: Ints) -> "Examples":
         copies = self.copies.select(rows) if self.copies else None
-        return Examples([s.select(rows) for s in self.sources], self.target.select(rows), copies)
+        sources = [source.select(rows) for source in self.sources]
+        some = Examples(sources, self.target.select(rows), copies)
+        some.weights = None if self.weights is None else self.weights[rows]
+        return some
 
     def source(self, rows: Sequence[int] | Ints) -> Source:
         """What the encoder reads for some rows."""
@@ -134,14 +140,16 @@ class Budget(NamedTuple):
     rows: int | None = None
 
 
-def plan(lengths: Ints, budget: Budget, seed: int, epoch: int) -> list[Ints]:
-    """All batches of an epoch: which rows, in which order.
+def plan(
+    lengths: Ints, budget: Budget, seed: int, epoch: int, weights: Weights | None = None
+) -> list[Ints]:
+    """All batches of an epoch: which rows, in which order, each as often as its weight says.
 
     >>> [batch.tolist() for batch in plan(np.array([3, 9, 3, 9]), Budget(20), seed=1, epoch=0)]
     [[0, 2], [1, 3]]
     """
     chance = np.random.default_rng([seed, epoch])
-    order = chance.permutation(len(lengths))
+    order = chance.permutation(len(lengths) if weights is None else drawn(weights, chance))
     rows = budget.rows or max(1, int(budget.tokens / max(float(lengths.mean()), 1)))
     window = max(1, rows) * WINDOW
     batches: list[Ints] = []
@@ -150,6 +158,17 @@ def plan(lengths: Ints, budget: Budget, seed: int, epoch: int) -> list[Ints]:
         part = part[np.argsort(lengths[part], kind="stable")]
         batches.extend(cut(part, lengths, budget))
     return [batches[i] for i in chance.permutation(len(batches))]
+
+
+def drawn(weights: Weights, chance: np.random.Generator) -> Ints:
+    """Rows, each as often as its weight says; the part of a weight behind the point is a chance.
+
+    >>> drawn(np.array([2.0, 0.0, 1.0]), np.random.default_rng(1)).tolist()
+    [0, 0, 2]
+    """
+    whole = np.floor(weights)
+    times = whole + (chance.random(len(weights)) < weights - whole)
+    return np.repeat(np.arange(len(weights)), times.astype(np.int64))
 
 
 def cut(order: Ints, lengths: Ints, budget: Budget) -> Iterator[Ints]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import overload
 
 import numpy as np
@@ -114,6 +114,36 @@ class View(Sequence[str]):
         return (self._strings[row] for row in self._rows.tolist())
 
 
+class Joined(Sequence[str]):
+    """Texts of several columns one after another, without a copy of them.
+
+    >>> texts = Joined([Strings(["a", "b"]), Strings([]), Strings(["c"])])
+    >>> list(texts), texts[2], texts[1]
+    (['a', 'b', 'c'], 'c', 'b')
+    """
+
+    def __init__(self, parts: Sequence[Sequence[str]]) -> None:
+        self._parts = parts
+        self._ends = np.cumsum([len(part) for part in parts])
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> View: ...
+    def __getitem__(self, index: int | slice) -> str | View:
+        at = range(len(self))[index]
+        if isinstance(at, range):
+            return View(self, np.array(at, np.int64))
+        part = int(np.searchsorted(self._ends, at, side="right"))
+        return self._parts[part][at - int(self._ends[part])]  # counted from the part's end
+
+    def __iter__(self) -> Iterator[str]:
+        return chain.from_iterable(self._parts)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
     """The rows of a file, column by column, each with the number of the line it came from.
@@ -129,12 +159,22 @@ class Table:
     lines: NDArray[np.int64]  # 1-based, in the file the row came from
     name: str  # what to call the origin: "pairs.tsv", "<stdin>", "train.de + train.en"
     problems: dict[str, int] = field(default_factory=dict)  # reason -> rows left out for it
+    weights: NDArray[np.float64] | None = None  # how often each row comes in an epoch; once
+
+    @classmethod
+    def join(cls, tables: Sequence[Table], weights: Sequence[float]) -> Table:
+        """The rows of several tables, each as often as its table's weight says."""
+        columns = tuple(Joined(parts) for parts in zip(*(t.columns for t in tables), strict=True))
+        lines = np.concatenate([table.lines for table in tables])
+        often = np.repeat(np.array(weights, np.float64), [len(table) for table in tables])
+        return cls(columns, lines, ", ".join(table.name for table in tables), {}, often)
 
     def select(self, indices: Indices) -> Table:
         """The rows at these positions, in this order; their texts are not copied."""
         where = np.asarray(indices, np.int64)
         columns = tuple(View(column, where) for column in self.columns)
-        return Table(columns, self.lines[where], self.name, self.problems)
+        weights = None if self.weights is None else self.weights[where]
+        return Table(columns, self.lines[where], self.name, self.problems, weights)
 
     @property
     def nbytes(self) -> int:
