@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from dragoman.core import Padded, State
 from dragoman.kernels import sequence
+from dragoman.kernels.choice import has_triton
 from dragoman.spec import Layers, Rate, Size, Spec
 
 CellName = Literal["rnn", "gru", "lstm"]
@@ -236,7 +237,7 @@ class Reader(nn.Module):
         finals = []
         for level, layer in enumerate(self.layers):
             inputs = self.dropout(xs) if level else xs
-            ways = [self._read(cell, inputs, mask, way) for way, cell in enumerate(_cells(layer))]
+            ways = self._read(_cells(layer), inputs, mask)
             hs = torch.cat([hs for hs, _ in ways], -1)
             finals.append(tuple(torch.cat(s, -1) for s in zip(*(f for _, f in ways), strict=True)))
             xs = hs + xs if self.spec.residual and level else hs
@@ -247,10 +248,16 @@ class Reader(nn.Module):
         """The first layer's forward cell."""
         return _cells(self.layers[0])[0]
 
-    def _read(self, cell: Cell, xs: Tensor, mask: Tensor, way: int) -> tuple[Tensor, State]:
-        state = cell.start(xs.new_zeros(len(xs), self.spec.hidden))
-        dropped = None
-        if self.training and self.spec.recurrent_dropout:
-            keep = 1 - self.spec.recurrent_dropout
-            dropped = torch.bernoulli(torch.full_like(state[0], keep)) / keep
-        return sequence.run(cell, xs, state, mask, reverse=way == 1, dropped=dropped)
+    def _read(self, cells: list[Cell], xs: Tensor, mask: Tensor) -> list[tuple[Tensor, State]]:
+        """One layer, in one direction or both."""
+        states = [cell.start(xs.new_zeros(len(xs), self.spec.hidden)) for cell in cells]
+        drops = self.training and self.spec.recurrent_dropout > 0
+        both = len(cells) == 2 and cells[0].native() in ("gru", "lstm") and xs.size(1)
+        if both and not drops and has_triton(xs.device, xs.dtype):
+            return sequence.layer(cells, xs, states, mask)
+        found = []
+        for way, (cell, state) in enumerate(zip(cells, states, strict=True)):
+            keep = torch.full_like(state[0], 1 - self.spec.recurrent_dropout)
+            dropped = torch.bernoulli(keep) / keep if drops else None
+            found.append(sequence.run(cell, xs, state, mask, reverse=way == 1, dropped=dropped))
+        return found

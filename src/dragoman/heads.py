@@ -8,6 +8,8 @@ from torch import Tensor, nn
 
 from dragoman.core import PAD, UNK, Encoded, Padded, Source, State, ungroup
 from dragoman.errors import UserError
+from dragoman.kernels import entropy
+from dragoman.kernels.choice import plainly
 from dragoman.objectives import Loss, cross_entropy
 from dragoman.spec import Size, Spec
 
@@ -85,9 +87,14 @@ class Vocabulary(nn.Module):
         weights: Tensor | None,
         smoothing: float = 0.0,
     ) -> Loss:
-        """Of features (B, T, F) against targets (B, T). Padding is left out before the product."""
-        real = target.mask
-        return cross_entropy(self(features[real], fixed, None), target.values[real], smoothing)
+        """Of features (B, T, F) against targets (B, T)."""
+        rows, targets, real = _rows(features, target)
+        if self.labels or plainly():
+            return cross_entropy(self(rows, fixed, None), targets, smoothing, real)
+        weight = self.table.weight if self.weight is None else self.weight
+        counted = targets if real is None else targets.masked_fill(~real, -1)
+        total, nll = entropy.cross_entropy(rows, weight, self.bias, counted, smoothing)
+        return Loss(total, nll, target.mask.sum())
 
 
 class Copy(Vocabulary):
@@ -128,9 +135,18 @@ class Copy(Vocabulary):
         smoothing: float = 0.0,
     ) -> Loss:
         assert weights is not None
-        real = target.mask.flatten()
         rows = self(features.flatten(0, 1), fixed, weights.flatten(0, 1))
-        return cross_entropy(rows[real], target.values.flatten()[real], smoothing)
+        kept, targets, real = _rows(rows.view(*target.mask.shape, -1), target)
+        return cross_entropy(kept, targets, smoothing, real)
+
+
+def _rows(features: Tensor, target: Padded) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Rows (N, ...) and their targets, padding left out. How many are left only the device knows:
+    on a GPU, where asking would mean waiting, all stay, and the third says which are real.
+    """
+    if features.is_cuda:
+        return features.flatten(0, 1), target.values.flatten(), target.mask.flatten()
+    return features[target.mask], target.values[target.mask], None
 
 
 def make_head(

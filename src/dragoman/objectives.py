@@ -22,21 +22,25 @@ class Loss(NamedTuple):
     tokens: Tensor  # () how many symbols
 
 
-def cross_entropy(log_probs: Tensor, targets: Tensor, smoothing: float = 0.0) -> Loss:
+def cross_entropy(
+    log_probs: Tensor, targets: Tensor, smoothing: float = 0.0, real: Tensor | None = None
+) -> Loss:
     """−Σ log p(y), with a share `smoothing` of the weight spread evenly over the alphabet
-    (Szegedy et al. 2016). Symbols of probability zero get no share: a head may exclude some.
+    (Szegedy et al. 2016). Symbols of probability zero get no share: a head may exclude some. Where
+    only some rows count, `real` (N,) says which.
 
     >>> import torch
     >>> cross_entropy(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([1])).nll
     tensor(0.6931)
     """
-    nll = -log_probs.gather(-1, targets.unsqueeze(-1)).sum()
+    every = torch.ones_like(targets, dtype=torch.bool) if real is None else real
+    nll = -log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1).masked_fill(~every, 0).sum()
     total = nll
     if smoothing:
         possible = log_probs.isfinite()
         spread = log_probs.masked_fill(~possible, 0).sum(-1) / possible.sum(-1)
-        total = (1 - smoothing) * nll - smoothing * spread.sum()
-    return Loss(total, nll.detach(), targets.new_tensor(targets.numel()))
+        total = (1 - smoothing) * nll - smoothing * spread.masked_fill(~every, 0).sum()
+    return Loss(total, nll.detach(), every.sum())
 
 
 def coverage(weights: Tensor, mask: Tensor) -> Tensor:

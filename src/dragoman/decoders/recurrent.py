@@ -133,7 +133,7 @@ class Recurrent(Decoder):
         """Teacher forcing over all T at once, xs (B, T, E). Equals stepping."""
         xs = self.dropout(xs)
         if self.looped:
-            choice = settle(gaps(self), xs.device)
+            choice = settle(gaps(self), xs.device, xs.dtype)
             tell(choice)
             if choice.name == "reference" or not xs.size(1):
                 return self._loop(xs, state, fixed)

@@ -1,5 +1,6 @@
 """Which kernel runs: asked for, or the fastest that covers the model on its device."""
 
+import functools
 import importlib.util
 import logging
 import os
@@ -45,7 +46,7 @@ def using(kernel: Kernel) -> Iterator[None]:
         _wanted.reset(token)
 
 
-def settle(gaps: Gaps, device: torch.device) -> Choice:
+def settle(gaps: Gaps, device: torch.device, kind: torch.dtype = torch.float32) -> Choice:
     """The kernel for a recurrence with such gaps.
 
     >>> settle(Gaps(torch="local attention"), torch.device("cpu"))
@@ -58,7 +59,7 @@ def settle(gaps: Gaps, device: torch.device) -> Choice:
         return Choice("reference", f"no kernel covers {gaps.torch}", lesser=True)
     if wanted == "torch":
         return Choice("torch", "asked for")
-    missing = _without_triton(device)
+    missing = _without_triton(device, kind)
     if missing:
         return Choice("torch", missing, lesser=wanted == "triton")
     if gaps.triton:
@@ -73,10 +74,25 @@ def tell(choice: Choice) -> None:
         logger.warning("kernel: %s, because %s", choice.name, choice.reason)
 
 
-def _without_triton(device: torch.device) -> str | None:
+def has_triton(device: torch.device, kind: torch.dtype) -> bool:
+    """Whether Triton's kernels may run there, and are not unwanted."""
+    return _wanted.get() in ("auto", "triton") and _without_triton(device, kind) is None
+
+
+def plainly() -> bool:
+    """Whether the plain code is asked for."""
+    return _wanted.get() == "reference"
+
+
+@functools.cache
+def _installed() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
+def _without_triton(device: torch.device, kind: torch.dtype) -> str | None:
     """Why Triton cannot run there."""
     if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
         return f"Triton needs a GPU, this is {device.type}"
-    if importlib.util.find_spec("triton") is None:
+    if not _installed():
         return "Triton is not installed"
-    return None
+    return "Triton's kernels have no double precision" if kind == torch.float64 else None

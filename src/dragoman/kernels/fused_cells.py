@@ -175,7 +175,14 @@ class GRU:
         )  # fmt: skip
 
     def back(
-        self, h: Tensor, outer: Tensor | None, c: Tensor, at: Past, x: Tensor, gates: Tensor
+        self,
+        h: Tensor,
+        outer: Tensor | None,
+        c: Tensor,
+        at: Past,
+        x: Tensor,
+        gates: Tensor,
+        t: int = 0,
     ) -> tuple[Tensor, Tensor]:
         rows, size = h.shape
         direct = torch.empty_like(h)

@@ -1,6 +1,7 @@
 """One recurrent layer over a whole sequence: a plain loop, and torch's routines where they fit."""
 
 import warnings
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -9,6 +10,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from dragoman.core import State, masked_select_state
 from dragoman.kernels import portable
+from dragoman.kernels.choice import has_triton
 
 
 class Cell(Protocol):
@@ -33,8 +35,14 @@ def run(
     """Outputs (B, T, hidden), zero where padded, and the state after each row's last real step."""
     if torch.compiler.is_exporting() and mask is not None:
         return portable.run(cell, xs, state, mask, reverse)
-    if cell.native() is None or dropped is not None or not xs.size(1):
+    name = cell.native()
+    if name is None or dropped is not None or not xs.size(1):
         return reference(cell, xs, state, mask, reverse, dropped)
+    if name in ("gru", "lstm") and has_triton(xs.device, xs.dtype):
+        whole = torch.ones(xs.shape[:2], dtype=torch.bool, device=xs.device)
+        return layer([cell], xs, [state], whole if mask is None else mask, first_back=reverse)[0]
+    if mask is not None and xs.is_cuda and torch.cuda.is_current_stream_capturing():
+        return reference(cell, xs, state, mask, reverse)  # packing asks the device for lengths
     if mask is None:
         return _native(cell, xs, None, state)
     lengths = mask.sum(1)
@@ -42,6 +50,39 @@ def run(
         xs = flip(xs, lengths)
     hs, final = _ragged(cell, xs, lengths, state)
     return (flip(hs, lengths) if reverse else hs), final
+
+
+def layer(
+    cells: Sequence[Cell],
+    xs: Tensor,
+    states: Sequence[State],
+    mask: Tensor,
+    first_back: bool = False,
+) -> list[tuple[Tensor, State]]:
+    """Cells of one kind over the same rows, the second (or a single one, if told) in reverse order:
+    `run` of each, by Triton.
+    """
+    from dragoman.kernels import fused_sequence
+
+    lengths, ways = mask.sum(1), len(cells)
+    back = [first_back] if ways == 1 else [False, True]
+    inputs = [flip(xs, lengths) if reverse else xs for reverse in back]
+    gates = [
+        cell.project(x.transpose(0, 1).contiguous()) for cell, x in zip(cells, inputs, strict=True)
+    ]
+    weight = torch.stack([cell.across.weight for cell in cells])
+    bias = torch.stack([cell.across.bias for cell in cells])
+    begun = tuple(torch.cat(parts) for parts in zip(*states, strict=True))
+    with torch.autocast(xs.device.type, enabled=False):
+        hs, final = fused_sequence.run(
+            torch.cat(gates, 1), weight, bias, begun, lengths.repeat(ways)
+        )
+    shown = [h.transpose(0, 1) * mask.unsqueeze(-1) for h in hs.chunk(ways, 1)]
+    finals = zip(*(end.chunk(ways) for end in final), strict=True)
+    return [
+        (flip(h, lengths) if reverse else h, end)
+        for h, end, reverse in zip(shown, finals, back, strict=True)
+    ]
 
 
 def reference(

@@ -1,0 +1,94 @@
+"""The output layer and its cross-entropy in one: scores of a few rows at a time, turned into their
+own gradient in place, so that the scores of all rows never stand in memory.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dragoman.kernels.choice import has_triton
+from dragoman.kernels.contract import full
+
+SCORES = {"cpu": 1 << 22, "cuda": 1 << 28}  # as many at a time; a GPU wants few large products
+PAD_TO = 64  # rows of scores begin at multiples of it: products of unaligned rows are slow on a GPU
+
+
+def cross_entropy(
+    features: Tensor,  # (N, F)
+    weight: Tensor,  # (V, F)
+    bias: Tensor,  # (V,)
+    targets: Tensor,  # (N,); a row whose target is negative does not count
+    smoothing: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """What `objectives.cross_entropy` makes of log-probabilities: what is minimised, and −Σ log p.
+
+    >>> total, nll = cross_entropy(torch.zeros(1, 2), torch.zeros(4, 2), torch.zeros(4),
+    ...                            torch.tensor([3]))
+    >>> nll
+    tensor(1.3863)
+    """
+    device = features.device.type
+    kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else features.dtype
+    with torch.autocast(device, enabled=False):
+        return _Entropy.apply(features, weight, bias, targets, smoothing, kind)  # type: ignore[no-untyped-call,no-any-return]
+
+
+class _Entropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        smoothing: float,
+        kind: torch.dtype,
+    ) -> tuple[Tensor, Tensor]:
+        xs, by, learns = features.to(kind).contiguous(), weight.to(kind), any(ctx.needs_input_grad)
+        rows, size = max(1, SCORES.get(xs.device.type, 1 << 22) // len(weight)), len(weight)
+        sums = torch.zeros(2, dtype=full(kind), device=xs.device)
+        if learns:
+            dx, dw = torch.empty_like(xs), torch.zeros_like(weight)
+            db = torch.zeros_like(bias)
+        for begin in range(0, len(xs), rows):
+            x, y = xs[begin : begin + rows], targets[begin : begin + rows]
+            room = x.new_empty(len(x), -(-size // PAD_TO) * PAD_TO)[:, :size]
+            scores = torch.addmm(bias.to(kind), x, by.t(), out=room)
+            sums += (_fused if has_triton(x.device, kind) else _plain)(scores, y, smoothing)
+            if learns:
+                torch.mm(scores, by, out=dx[begin : begin + rows])
+                dw += scores.t() @ x
+                db += scores.sum(0, dtype=db.dtype)
+        if learns:
+            ctx.save_for_backward(dx, dw, db)
+        total, nll = sums[0].clone(), sums[1].clone()
+        ctx.mark_non_differentiable(nll)
+        return total, nll
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        dx, dw, db = ctx.saved_tensors
+        return dx * grad.to(dx.dtype), dw.mul_(grad), db.mul_(grad), None, None, None
+
+
+def _plain(scores: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """What is minimised and −Σ log p (2,); the scores (N, V) become the gradient of the former."""
+    counts, place = (targets >= 0).unsqueeze(1), targets.clamp(min=0).unsqueeze(1)
+    logs = scores.to(full(scores.dtype)).log_softmax(-1)
+    nll = -(logs.gather(1, place) * counts).sum()
+    total = nll
+    if smoothing:
+        total = (1 - smoothing) * nll - smoothing * (logs.mean(-1, keepdim=True) * counts).sum()
+    slopes = logs.exp_()
+    if smoothing:
+        slopes -= smoothing / scores.size(1)
+    slopes.scatter_add_(1, place, slopes.new_full(place.shape, smoothing - 1))
+    scores.copy_(slopes.mul_(counts))
+    return torch.stack([total, nll])
+
+
+def _fused(scores: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    from dragoman.kernels.fused_entropy import slopes
+
+    return slopes(scores, targets, smoothing)
