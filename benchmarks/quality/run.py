@@ -65,18 +65,24 @@ def train_command(task: Task, data: Path, work: Path) -> list[str]:
     return [*command, "-o", str(task.folder(work))]
 
 
-def train(task: Task, data: Path, work: Path, extra: list[str]) -> float:
+def train(task: Task, args: Any) -> float:
     """Minutes of training; what an earlier call did is not done again."""
-    told = task.folder(work) / "minutes.json"
+    told = task.folder(args.work) / "minutes.json"
     if told.exists():
         return float(json.loads(told.read_text()))
     begun = time.monotonic()
-    command = [*DRAGOMAN, *train_command(task, data, work), "--overwrite", *extra]
-    log = work / f"{task.row['name']}-{task.item}-{task.seed}.log"
+    command = [*DRAGOMAN, *train_command(task, args.data, args.work), "--overwrite"]
+    command += ["--set", f"train.device={args.device}"]
+    command += ["--set", f"train.max_steps={args.steps}"] if args.steps else []
+    log = args.work / f"{task.row['name']}-{task.item}-{task.seed}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("w") as file:
-        done = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False)
-    if done.returncode:
+    with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as running:
+        try:
+            code = running.wait(args.minutes and args.minutes * 60)
+        except subprocess.TimeoutExpired:  # the best model so far is in the folder
+            running.terminate()
+            code = running.wait() - 143
+    if code:
         raise SystemExit(f"{shlex.join(command)}\n{log.read_text()[-2000:]}")
     minutes = (time.monotonic() - begun) / 60
     told.write_text(json.dumps(minutes))
@@ -126,11 +132,8 @@ def measure(row: dict[str, Any], args: Any) -> dict[str, Any]:
     import torch
 
     every = tasks(row, args.seeds)
-    settings = ["--set", f"train.device={args.device}"]
-    if args.steps:
-        settings += ["--set", f"train.max_steps={args.steps}"]
     with ThreadPoolExecutor(args.jobs) as pool:
-        minutes = list(pool.map(lambda task: train(task, args.data, args.work, settings), every))
+        minutes = list(pool.map(lambda task: train(task, args), every))
         groups = [[t for t in every if t.item == item] for item in row.get("each", [""])]
         found = list(pool.map(lambda group: list(figures(row, group, args)), groups))
     return {
@@ -140,6 +143,7 @@ def measure(row: dict[str, Any], args: Any) -> dict[str, Any]:
         "minutes": round(statistics.mean(minutes), 2),
         "jobs": args.jobs,
         "steps": args.steps,
+        "stopped": sum(args.minutes is not None and m >= args.minutes for m in minutes),
         "hardware": hardware(args.device),
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
         "figures": [record for group in found for record in group],
@@ -155,6 +159,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--jobs", type=int, default=1, help="models trained side by side")
     parser.add_argument("--steps", type=int, help="at most so many, for a try")
+    parser.add_argument("--minutes", type=float, help="at most so long a model; it is told")
     parser.add_argument("--seeds", type=lambda text: [int(seed) for seed in text.split(",")])
     args = parser.parse_args()
     rows = load_rows()
