@@ -26,6 +26,7 @@ FLOORS = [
     ["validate", "live"],
     [
         "standing",
+        "jobs",
         "card",
         "evaluate",
         "check",

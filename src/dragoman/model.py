@@ -13,7 +13,7 @@ from dragoman.encoders import Encoder, EncoderSpec, NothingSpec, TextSpec, make_
 from dragoman.errors import UserError
 from dragoman.heads import HeadSpec, Vocabulary, VocabularySpec, make_head
 from dragoman.objectives import Aims, Loss, coverage
-from dragoman.quick import Course, Kept, Precision, Quick
+from dragoman.quick import Course, Kept, Precision, Quick, fits
 from dragoman.spec import Positive, Spec
 
 
@@ -74,6 +74,15 @@ class Model(nn.Module):
     def quick(self) -> Quick | None:
         """The form of decoder and head for searches, where there is one and nobody learns."""
         return None if self.training else self.kept(self.decoder, self.head, self.precision)
+
+    def search_in(self, precision: Precision) -> None:
+        """Searches multiply in this precision; on a CPU int8 is the fastest, fp32 the default."""
+        if precision != "fp32" and not fits(self.decoder, self.head):
+            raise UserError(
+                f"precision={precision} is for models that write word by word from a vocabulary, "
+                "without coverage, local attention, copying or residual layers: leave it at fp32"
+            )
+        self.precision = precision
 
     def course(self, source: Source) -> tuple[Course, State] | None:
         """For strategies that need no more than the best few symbols of each step."""

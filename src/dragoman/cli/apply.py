@@ -7,7 +7,14 @@ from typing import Any
 
 import click
 
-from dragoman.cli.options import MODEL, helper_options, load, rule_options, search_options
+from dragoman.cli.options import (
+    MODEL,
+    helper_options,
+    load,
+    rule_options,
+    search_options,
+    speed_options,
+)
 from dragoman.errors import UserError
 
 
@@ -36,13 +43,15 @@ from dragoman.errors import UserError
     help="A column of phrases that the row's answer contains, with ' ||| ' between them.",
 )
 @helper_options
+@speed_options
 def predict(
     model: Path, inputs: str, batch_size: int, device: str, layout: str, stream: bool, **given: Any
 ) -> None:
     """Answer each line of INPUTS (default: stdin) with one line on stdout."""
     from dragoman.output import FORMATS
 
-    helpers = {name: given.pop(name) for name in ("others", "lm", "dictionary")}
+    jobs = given.pop("jobs")
+    helpers = {name: given.pop(name) for name in ("others", "lm", "dictionary", "precision")}
     columns, required = given.pop("column"), given.pop("require_column")
     if given["lm_weight"] is not None and helpers["lm"] is None:
         raise UserError("--lm-weight says how much a language model counts: name one with --lm")
@@ -59,7 +68,12 @@ def predict(
         return
     if inputs == "-" and sys.stdin.isatty():
         batch_size = 1  # somebody is typing: answer each line at once
-    for place, prediction in enumerate(predictor.stream(asked, options, batch_size)):
+    answers = predictor.stream(asked, options, batch_size)
+    if jobs > 1 and batch_size > 1:
+        from dragoman.jobs import Order, answered
+
+        answers = answered(Order(model, device, helpers, options, batch_size), asked, jobs)
+    for place, prediction in enumerate(answers):
         click.echo(FORMATS[layout](prediction, place))
 
 

@@ -57,6 +57,27 @@ def rule_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
+def speed_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What answers cost."""
+    return _all(
+        command,
+        click.option(
+            "--precision",
+            type=click.Choice(["fp32", "bf16", "int8"]),
+            default="fp32",
+            show_default=True,
+            help="Less is faster on a CPU, and not quite the same.",
+        ),
+        click.option(
+            "--jobs",
+            type=click.IntRange(1, 1024),
+            default=1,
+            show_default=True,
+            help="Processes that share the work, one thread each.",
+        ),
+    )
+
+
 def helper_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """What a model may be helped by."""
     folder = click.Path(path_type=Path)
