@@ -9,7 +9,17 @@ ROOT = Path(dragoman.__file__).parent
 # Each room may import only from lines above its own (and from files of its own line's packages).
 FLOORS = [
     ["errors", "spec"],
-    ["core", "explain", "metrics", "data.strings", "recipes", "device", "average", "signals"],
+    [
+        "core",
+        "explain",
+        "metrics",
+        "data.strings",
+        "recipes",
+        "device",
+        "average",
+        "signals",
+        "crew",
+    ],
     ["kernels", "data.formats", "data.text", "data.columns"],
     ["data.batches"],
     ["cells", "attention", "objectives", "data.rows", "data.fields"],
@@ -20,7 +30,7 @@ FLOORS = [
     ["model"],
     ["config"],
     ["checkpoint"],
-    ["answers", "examples", "decode", "notebook", "snapshots"],
+    ["answers", "examples", "decode", "notebook", "snapshots", "memory"],
     ["corpus", "streaming", "choices", "looked"],
     ["predict", "fresh", "stored"],
     ["validate", "live"],

@@ -20,11 +20,12 @@ import torch
 from torch import Tensor
 
 import dragoman
+from dragoman.model import Model
 from dragoman.snapshots import load_snapshot
 from dragoman.stepping import Stepper
 from dragoman.trainer import Trainer
 from runs import ended, fork, logged, needs_fork, step_of, until
-from small import SPEEDY, over, reversals, write_pairs
+from small import SPEEDY, TEXT_LM, over, reversals, words, write_pairs
 from small import settings as options
 
 PAIRS = reversals(40)
@@ -411,3 +412,110 @@ def test_4_a_model_is_replaced_whole_or_not_at_all(tmp_path: Path, done: int) ->
     assert all(torch.equal(old[name], new[name]) for name in old) == (done == 0)
     dragoman.train(PAIRS, tmp_path / "m", config=more, resume=True, quiet=True)
     assert not list((tmp_path / "m").rglob("*.partial"))
+
+
+# --- 9: out of memory
+
+WIDE = over(SPEEDY, train={"max_steps": 3, "batch_size": 32, "checkpoint_every": 1})
+WIDE["model"] = over(WIDE["model"], encoder={"dropout": 0.0}, decoder={"dropout": 0.0})
+
+
+def scarce(rows: int, error: Exception) -> Callable[..., Any]:
+    """A loss that has memory for so many rows."""
+    loss = Model.loss
+
+    def short(self: Model, source: Any, target: Any, *rest: Any, **named: Any) -> Any:
+        if self.training and len(target.values) > rows:
+            raise error
+        return loss(self, source, target, *rest, **named)
+
+    return short
+
+
+SAID = {
+    "cuda": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+    "cpu": RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"),
+}
+
+
+@pytest.mark.parametrize("kind", SAID)
+def test_9_out_of_memory_tells_how_large_the_batch_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(Model, "loss", scarce(20, SAID[kind]))
+    with pytest.raises(dragoman.DragomanError, match="out of memory at step 1: a batch of 32 rows"):
+        dragoman.train(PAIRS, tmp_path / "m", config=WIDE, quiet=True)
+    assert step_of(tmp_path / "m") == 0
+    whole(tmp_path / "m")
+
+
+@pytest.mark.parametrize("rows", [20, 5, 1])
+def test_9_smaller_parts_are_the_same_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], rows: int
+) -> None:
+    dragoman.train(PAIRS, tmp_path / "one", config=WIDE, quiet=True)
+    tree = over(WIDE, train={"auto_batch": True, "max_steps": 2})
+    monkeypatch.setattr(Model, "loss", scarce(rows, SAID["cuda"]))
+    dragoman.train(PAIRS, tmp_path / "two", config=tree)
+    parts = {20: 2, 5: 8, 1: 32}[rows]
+    assert f"batches in {parts} parts each" in capsys.readouterr().err
+    more = {"train": {"max_steps": 3}}
+    dragoman.train(PAIRS, tmp_path / "two", config=more, resume=True, quiet=True)
+    one, two = (load_snapshot(tmp_path / name) for name in ("one", "two"))
+    assert two.progress["parts"] == parts  # who resumes need not find out again
+    for name, tensor in one.weights.items():
+        assert torch.allclose(tensor, two.weights[name], atol=1e-5), name
+
+
+def test_9_a_row_that_does_not_fit_is_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Model, "loss", scarce(0, SAID["cuda"]))
+    tree = over(WIDE, train={"auto_batch": True})
+    with pytest.raises(dragoman.DragomanError, match="a batch of 32 rows, read in 32 parts"):
+        dragoman.train(PAIRS, tmp_path / "m", config=tree, quiet=True)
+
+
+def test_9_streams_of_text_in_parts_carry_their_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(" ".join(words(6, seed)) for seed in range(20)) + "\n")
+    tree = over(TEXT_LM, train={"max_steps": 5, "batch_size": 5, "auto_batch": True})
+    tree["model"] = over(tree["model"], decoder={"hidden": 8, "layers": 2, "dropout": 0.0})
+    for name, rows in (("one", 5), ("two", 2)):
+        with monkeypatch.context() as patch:
+            patch.setattr(Model, "loss", scarce(rows, SAID["cpu"]))
+            dragoman.train(text, tmp_path / name, recipe="lstm-lm", config=tree, quiet=True)
+    one, two = last(tmp_path / "one"), last(tmp_path / "two")
+    assert "carried.000" in one
+    assert all(torch.allclose(one[name], two[name], atol=1e-5) for name in one)
+
+
+@needs_fork
+@pytest.mark.parametrize("auto", [False, True])
+def test_9_memory_that_really_ends(
+    tmp_path: Path, auto: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`ulimit -v`: the allocator is refused what it asks for."""
+    resource = pytest.importorskip("resource")
+    rows = [("ab" * 60, "ba" * 60)] * 1025
+    tree = over(SPEEDY, train={"max_steps": 1, "batch_size": 1024, "auto_batch": auto})
+    units = {"units": "char"}
+    tree = over(tree, data={"source": units, "target": units, "dev_rows": 1})
+    tree["model"] = over(tree["model"], attention={"size": 64})
+
+    def starve() -> None:
+        dragoman.train(PAIRS, tmp_path / "warm", config=SPEEDY, quiet=True)  # with all threads
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (250 << 20),) * 2)
+        dragoman.train(rows, tmp_path / "m", config=tree)
+
+    code, said = ended(fork(starve), within=100), capfd.readouterr().err
+    if auto:
+        assert code == 0, said
+        assert "out of memory: from now on, batches in" in said
+    else:
+        assert code == 1
+        assert "out of memory at step 1: a batch of 1024 rows, sources of up to 121" in said
+    whole(tmp_path / "m")

@@ -20,6 +20,7 @@ class Progress:
     step: int = 0
     epoch: int = 0
     position: int = 0  # batches of this epoch that are done
+    parts: int = 1  # in which batches are read since memory ran out
     best: float | None = None
     best_step: int = 0
     stale: int = 0  # evaluations since the best

@@ -10,14 +10,18 @@ from torch import Tensor, nn
 
 from dragoman.average import Average
 from dragoman.config import TrainSpec
-from dragoman.core import move
+from dragoman.core import Padded, Source, move
+from dragoman.crew import ALONE, Crew
 from dragoman.data.batches import Batch
 from dragoman.errors import DragomanError
 from dragoman.kernels.choice import using
+from dragoman.memory import complaint, joined, parted, starved
 from dragoman.model import Carried, Model
-from dragoman.objectives import Aims
+from dragoman.objectives import Aims, Loss
 from dragoman.optimizers import make_optimizer
 from dragoman.validate import EXPLODED
+
+RANKS_APART = 1_000_000_007  # between the seeds of two processes
 
 
 class Outcome(NamedTuple):
@@ -34,6 +38,8 @@ class Stepper:
 
     def __init__(self, model: Model, spec: TrainSpec, device: torch.device, carries: bool) -> None:
         self.model, self.spec, self.device, self.carries = model, spec, device, carries
+        self.crew, self.parts = ALONE, 1
+        self.lesson: nn.Module = Lesson(model)
         self.aims = Aims(spec.label_smoothing, spec.coverage, spec.sampling)
         self.optimizer = make_optimizer(spec, model.parameters())
         self.average = Average(model, spec.ema) if spec.ema else None
@@ -42,12 +48,12 @@ class Stepper:
 
     def step(self, group: Sequence[Batch], number: int, lr: float) -> Outcome:
         """The step of that number (from 1) over some batches, each symbol counting the same."""
-        torch.manual_seed(_mix(self.spec.seed, number - 1))
-        tokens = sum(int(batch.target.mask.sum()) for batch in group)
-        total = torch.zeros((), device=self.device)
-        for batch in group:
-            total = total + self._backward(batch, tokens)
+        tokens = int(self.crew.sums(sum(int(batch.target.mask.sum()) for batch in group))[0])
+        mine = self._gradients(group, number, tokens)
+        while mine is None:
+            mine = self._gradients(group, number, tokens)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.spec.clip or math.inf)
+        total = mine if self.crew.size == 1 else mine.new_tensor(self.crew.sums(float(mine))[0])
         guard(float(total) / max(tokens, 1), norm, number, group)
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = lr
@@ -64,13 +70,61 @@ class Stepper:
         self.heard = torch.zeros_like(self.heard)
         return heard
 
+    def join(self, crew: Crew) -> None:
+        """Step together with other processes from now on."""
+        self.crew, self.lesson = crew, crew.join(Lesson(self.model))
+
+    def _gradients(self, group: Sequence[Batch], number: int, tokens: int) -> Tensor | None:
+        """The gradients of this process's share, and its -log p. Nothing where memory ran out and
+        batches shall be read in smaller parts.
+        """
+        torch.manual_seed(_mix(self.spec.seed, number - 1) + self.crew.rank * RANKS_APART)
+        carried, total = self.carried, torch.zeros((), device=self.device)
+        try:
+            for place, batch in enumerate(group, 1):
+                with self._synced(place == len(group)):
+                    total = total + self._backward(batch, tokens)
+            return total
+        except (RuntimeError, MemoryError) as error:
+            if not starved(error):
+                raise
+            if not self._halve(group):
+                raise DragomanError(complaint(group, self.parts, number)) from None
+        self.carried = carried
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        return None
+
+    def _halve(self, group: Sequence[Batch]) -> bool:
+        """Read batches in twice as many parts, where that is wanted and can be; the step stays the
+        same. Processes that step together would lose each other.
+        """
+        longest = max(len(batch.rows) for batch in group)
+        if not self.spec.auto_batch or self.parts >= longest or self.crew.size > 1:
+            return False
+        self.parts *= 2
+        return True
+
+    def _synced(self, last: bool) -> contextlib.AbstractContextManager[Any]:
+        """Gradients travel between processes once a step, with its last batch."""
+        if isinstance(self.lesson, nn.parallel.DistributedDataParallel) and not last:
+            return self.lesson.no_sync()
+        return contextlib.nullcontext()
+
     def _backward(self, batch: Batch, tokens: int) -> Tensor:
-        source, target = move(batch.source, self.device), move(batch.target, self.device)
-        with self._precision(), using(self.spec.kernel):
-            loss, carried = self.model.loss(source, target, self.aims, self.carried)
-        self.carried = carried if self.carries else None
-        (loss.total / max(tokens, 1)).backward()  # type: ignore[no-untyped-call]
-        return loss.nll
+        total, after = torch.zeros((), device=self.device), []
+        for place, part in enumerate(parted(batch, self.parts)):
+            source, target = move(part.source, self.device), move(part.target, self.device)
+            before = parted(self.carried, self.parts)[place] if self.carried else None
+            with self._precision(), using(self.spec.kernel):
+                loss, carried = self.lesson(source, target, self.aims, before)
+            after.append(carried)
+            scale = self.crew.size / max(tokens, 1)  # processes together take the mean
+            (loss.total * scale).backward()
+            total = total + loss.nll
+        self.carried = joined(after) if self.carries else None
+        return total
 
     def _precision(self) -> contextlib.AbstractContextManager[Any]:
         wanted = self.spec.precision
@@ -80,6 +134,19 @@ class Stepper:
         return (
             torch.autocast(self.device.type, torch.bfloat16) if bf16 else contextlib.nullcontext()
         )
+
+
+class Lesson(nn.Module):
+    """A model's loss, as a module of its own: that is what processes join."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, source: Source, target: Padded, aims: Aims, carried: Carried | None
+    ) -> tuple[Loss, Carried]:
+        return self.model.loss(source, target, aims, carried)
 
 
 def guard(mean: float, norm: Tensor, number: int, group: Sequence[Batch]) -> None:

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from dragoman.card import card
 from dragoman.checkpoint import restore, save_model, weights_of
-from dragoman.config import Config, TrainSpec
+from dragoman.config import Config, TrainSpec, dump
 from dragoman.core import leaves, move, rebuild
 from dragoman.corpus import Corpus, Running, steps_of
-from dragoman.data.batches import Batch, nothing
+from dragoman.crew import ALONE, Crew
+from dragoman.data.batches import Batch, muted, nothing
 from dragoman.device import pick_device
 from dragoman.errors import DragomanError
 from dragoman.fresh import new_model
@@ -27,7 +28,7 @@ from dragoman.signals import Calls
 from dragoman.snapshots import Snapshot, save_snapshot
 from dragoman.standing import Progress, standing
 from dragoman.stepping import Outcome, Stepper
-from dragoman.validate import evaluate, watched
+from dragoman.validate import Evaluation, evaluate, watched
 
 METRICS_FILE, SAMPLES_FILE = "metrics.jsonl", "samples.json"
 CARRIED, AVERAGE = "carried.", "average."  # what a checkpoint holds beside the weights
@@ -37,13 +38,18 @@ class Trainer:
     """A run: a corpus, a model, a folder."""
 
     def __init__(
-        self, corpus: Corpus, folder: Path, reporter: Reporter, calls: Calls | None = None
+        self,
+        corpus: Corpus,
+        folder: Path,
+        reporter: Reporter,
+        calls: Calls | None = None,
+        crew: Crew = ALONE,
     ) -> None:
         self.corpus, self.folder, self.reporter = corpus, folder, reporter
-        self.calls = calls or Calls()
+        self.calls, self.crew = calls or Calls(), crew
         self.config: Config = corpus.config
         self.spec: TrainSpec = corpus.config.train
-        self.device = pick_device(self.spec.device)
+        self.device = pick_device(crew.device(self.spec.device))
         self.metric = watched(self.config, corpus.fields)
         torch.manual_seed(self.spec.seed)
         self.model = new_model(self.config, corpus.fields, reporter.say).to(self.device)
@@ -65,9 +71,10 @@ class Trainer:
             self.stepper.average.load(averaged)
         restore_optimizer(self.stepper.optimizer, snapshot.optimizer)
         self.progress = standing(snapshot.progress, self.folder)
+        self.stepper.parts = self.progress.parts
         self.batches = steps_of(self.corpus, self.progress.epoch)
         if carried:
-            tensors = [tensor.to(self.device) for tensor in carried.values()]
+            tensors = [self.crew.share(t).to(self.device) for t in carried.values()]
             source = move(nothing(len(tensors[-1])), self.device)
             _, like = self.model.begin(source)
             self.stepper.carried = Carried(rebuild(like, tensors[:-1]), tensors[-1])
@@ -82,6 +89,9 @@ class Trainer:
         self.reporter.start(self.total_steps(), self.progress.step)
         with self.calls.waiting():
             self._checkpoint()  # from now on, whatever happens, there is something to resume
+            if self.crew.writes:
+                self.crew.tell(dump(self.config))  # the others begin with what is written now
+            self.stepper.join(self.crew)
             self._attend()
             while not self._finished():
                 outcome = self._step()
@@ -98,7 +108,7 @@ class Trainer:
         """
         progress = self.progress
         try:
-            if self.calls.signum is not None:
+            if self.crew.any(self.calls.signum is not None):
                 self.calls.leave()
             if progress.due(self.interval()) and progress.evaluated != progress.step:
                 self._evaluate()
@@ -133,6 +143,9 @@ class Trainer:
         lr = rate(self.spec, number, epoch, self.total_steps(), progress.halvings)
         outcome = self.stepper.step(group, number, lr)
         progress.step, progress.tokens = number, progress.tokens + outcome.tokens
+        if self.stepper.parts > progress.parts:
+            progress.parts = self.stepper.parts
+            self.reporter.say(f"out of memory: from now on, batches in {progress.parts} parts each")
         return outcome
 
     def _next_batches(self) -> Iterator[Batch]:
@@ -149,8 +162,11 @@ class Trainer:
     def _batch(self, position: int) -> Batch:
         if isinstance(self.batches, list):
             assert not isinstance(self.corpus.train, Running)
-            return self.corpus.train.batch(self.batches[position])
-        return self.batches.batch(position)
+            rows = self.crew.share(self.batches[position])
+            if not len(rows):  # more processes than rows: this one only keeps the others company
+                return muted(self.corpus.train.batch(self.batches[position][:1]))
+            return self.corpus.train.batch(rows)
+        return self.batches.batch(position, self.crew.share)
 
     def _evaluate(self) -> None:
         """Judge the model by what it writes, and publish it if it is the best so far."""
@@ -158,23 +174,37 @@ class Trainer:
         self._listen()
         average = self.stepper.average
         with average.worn() if average else contextlib.nullcontext():
-            with self.calls.waiting(False):  # it may take long, and changes nothing
-                found = evaluate(self.corpus, self.model, self.metric)
-            judged = weights_of(self.model)
+            found, judged = self._judged(), weights_of(self.model)
+        told = self.crew.tell(found.figures if found else None)
+        if told is None:
+            self.calls.leave()
         figures = {
             "step": progress.step,
             "epoch": round(progress.epoch + progress.position / max(len(self.batches), 1), 3),
             "lr": self.stepper.optimizer.param_groups[0]["lr"],
             "train_loss": progress.nll / max(progress.tokens, 1),
-            **{f"dev_{name}": value for name, value in found.figures.items()},
+            **{f"dev_{name}": value for name, value in told.items()},
         }
         progress.nll, progress.tokens = 0.0, 0
         progress.history.append(figures)
-        improved = progress.judge(self.metric, found.figures[self.metric], self.spec)
+        improved = progress.judge(self.metric, told[self.metric], self.spec)
         if improved or len(progress.history) == 1:
             self.best = judged
-        self.reporter.evaluation(figures, self.metric, improved, found.sample)
-        self._publish([sample._asdict() for sample in found.samples])
+        if found:
+            self.reporter.evaluation(figures, self.metric, improved, found.sample)
+            self._publish([sample._asdict() for sample in found.samples])
+
+    def _judged(self) -> Evaluation | None:
+        """What the first process finds; nothing for the others, or where a signal came. It may take
+        long, and changes nothing.
+        """
+        if not self.crew.writes:
+            return None
+        try:
+            with self.calls.waiting(False):
+                return evaluate(self.corpus, self.model, self.metric)
+        except (KeyboardInterrupt, SystemExit):
+            return None
 
     def _publish(self, samples: list[dict[str, object]]) -> None:
         """The model folder always holds the best model so far, with all metrics."""
@@ -191,15 +221,16 @@ class Trainer:
         if self.saved == self.progress.step:
             return
         self._listen()
+        self.saved, carried = self.progress.step, self._carried()
+        if not self.crew.writes:
+            return
         weights = weights_of(self.model)
         if not all(bool(tensor.isfinite().all()) for tensor in weights.values()):
             raise DragomanError(
                 f"the weights are not finite numbers after step {self.progress.step}: "
                 "lower train.lr; the last checkpoint is unharmed"
             )
-        if self.stepper.carried:
-            tensors = [*leaves(self.stepper.carried.state), self.stepper.carried.last]
-            weights |= {f"{CARRIED}{i:03d}": t.cpu().contiguous() for i, t in enumerate(tensors)}
+        weights |= {f"{CARRIED}{i:03d}": t for i, t in enumerate(carried)}
         if self.stepper.average:
             weights |= {
                 f"{AVERAGE}{name}": t.cpu() for name, t in self.stepper.average.tensors.items()
@@ -213,7 +244,12 @@ class Trainer:
             asdict(self.progress),
         )
         save_snapshot(self.folder, snapshot)
-        self.saved = self.progress.step
+
+    def _carried(self) -> list[Tensor]:
+        """Where a running text stopped, in all of its streams."""
+        carried = self.stepper.carried
+        tensors = [*leaves(carried.state), carried.last] if carried else []
+        return [self.crew.gather(tensor).cpu().contiguous() for tensor in tensors]
 
     def _listen(self) -> None:
         """Bring the clock and the summed loss, which lives on the device, up to date."""

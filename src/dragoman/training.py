@@ -7,9 +7,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from dragoman.checkpoint import MANIFEST
 from dragoman.config import Config, resolve, validate
-from dragoman.corpus import load_corpus
+from dragoman.corpus import Corpus, Running, load_corpus
+from dragoman.crew import Crew, crewed, restarted
 from dragoman.data.rows import Table, table_of
 from dragoman.errors import UserError
 from dragoman.predict import Predictor, load
@@ -78,50 +81,89 @@ def run(
     overwrite: bool = False,
 ) -> Predictor:
     """A training run. Resumed, it takes its config from the folder, with `changes` on top."""
+    if restarted(os.environ):
+        resume, overwrite = True, False
     if resume and overwrite:
         raise UserError("--resume and --overwrite contradict each other: choose one")
     if config is None and not folder.is_dir():
         raise UserError(f"{folder}: nothing to resume there: name the training data")
-    with called() as calls, claimed(folder, occupied=resume or overwrite), alone(folder):
-        snapshot = begun(folder, changes or {}) if resume else None
-        config = snapshot.config if snapshot else config
-        if config is None:
-            raise UserError(f"{folder}: nothing to resume there: name the training data")
-        _train(config, folder, reporter, table, snapshot, calls)
+    with called() as calls, crewed() as crew:
+        if not crew.writes:
+            _follow(folder, table, calls, crew)
+            return load(folder)
+        with claimed(folder, occupied=resume or overwrite), alone(folder):
+            past = begun(folder, changes or {}) if resume else None
+            config = past.config if past else config
+            if config is None:
+                raise UserError(f"{folder}: nothing to resume there: name the training data")
+            trainer = _prepare(config, folder, reporter, table, past, calls, crew)
+            if past is None:
+                _clear(folder)  # only now: it is lost to nothing but a run that can begin
+            _run(trainer)
     return load(folder)
 
 
-def _train(
+def _prepare(
     config: Config,
     folder: Path,
     reporter: Reporter,
     table: Table | None,
     past: Snapshot | None,
     calls: Calls,
-) -> None:
+    crew: Crew,
+) -> Trainer:
+    """A run that can begin, or go on."""
     fields = past.fields if past else None
     if config.data.store and table is None:
         corpus = stored_corpus(config, fields, reporter.say)
     else:
         corpus = load_corpus(config, fields, reporter.say, table)
-    trainer = Trainer(corpus, folder, reporter, calls)
+    _refuse_idlers(corpus, crew)
+    trainer = Trainer(corpus, folder, reporter, calls, crew)
     size = sum(p.numel() for p in trainer.model.parameters())
-    reporter.say(f"model: {corpus.config.recipe}, {size:,} parameters, on {trainer.device}")
+    several = f", in {crew.size} processes" if crew.size > 1 else ""
+    reporter.say(
+        f"model: {corpus.config.recipe}, {size:,} parameters, on {trainer.device}{several}"
+    )
     if past:
         trainer.resume(past)
         reporter.say(f"resumed at step {trainer.progress.step}")
-    else:
-        _clear(folder)  # only now: what was there is lost to nothing but a run that can begin
-    if corpus.config.train.tensorboard:
+    if corpus.config.train.tensorboard and crew.writes:
         trainer.reporter = Reporter(reporter.quiet, reporter.stream, folder / "tensorboard")
+    return trainer
+
+
+def _refuse_idlers(corpus: Corpus, crew: Crew) -> None:
+    """Every process needs something to do."""
+    rows, what = len(corpus.train), "training rows"
+    if isinstance(corpus.train, Running):
+        rows, what = min(rows, corpus.config.train.batch_size or 64), "streams of running text"
+    if rows < crew.size:
+        raise UserError(f"{crew.size} processes for {rows} {what}: start fewer, or find more data")
+
+
+def _run(trainer: Trainer) -> None:
     try:
         trainer.run()
+        trainer.crew.wait()
     except (KeyboardInterrupt, SystemExit):
-        step = trainer.saved or 0
-        reporter.say(f"stopped; `dragoman train -o {folder} --resume` goes on from step {step}")
+        step, folder = trainer.saved or 0, trainer.folder
+        trainer.reporter.say(
+            f"stopped; `dragoman train -o {folder} --resume` goes on from step {step}"
+        )
         raise
     finally:
         trainer.reporter.close()
+
+
+def _follow(folder: Path, table: Table | None, calls: Calls, crew: Crew) -> None:
+    """The part of a process that is not the first: it begins with what the first has written."""
+    config = validate(yaml.safe_load(crew.tell(None)))
+    past = load_snapshot(folder)
+    if past is None:
+        raise UserError(f"{folder}: not there: all processes of a run need to see one disk")
+    past = past._replace(config=config)
+    _run(_prepare(config, folder, Reporter(quiet=True), table, past, calls, crew))
 
 
 @contextmanager

@@ -41,6 +41,9 @@ from dragoman.errors import UserError
     type=click.Choice(["auto", "reference", "torch", "triton"]),
     help="Who computes the recurrence; auto is the fastest that can.",
 )
+@click.option(
+    "--auto-batch", is_flag=True, help="Where memory runs out, read batches in smaller parts."
+)
 @click.option("--resume", is_flag=True, help="Go on with the run in the output folder.")
 @click.option("--overwrite", is_flag=True, help="Start anew in a folder that is not empty.")
 @click.option("--print-config", is_flag=True, help="Show the resulting config and stop.")
@@ -60,6 +63,8 @@ def train(
         tree["data"]["also"] = [_corpus(told) for told in rest["also"]]
     if rest["kernel"]:
         settings = (*settings, f"train.kernel={rest['kernel']}")
+    if rest["auto_batch"]:
+        settings = (*settings, "train.auto_batch=true")
     changes = reduce(assign, settings, tree)
     resumed = rest["resume"] and not data
     settled = None if resumed else resolve(recipe, config, settings, tree)

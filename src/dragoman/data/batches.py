@@ -3,7 +3,7 @@ position).
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -68,6 +68,11 @@ class Batch(NamedTuple):
     source: Source
     target: Padded
     rows: Ints
+
+
+def muted(batch: Batch) -> Batch:
+    """A batch that is read and teaches nothing."""
+    return batch._replace(target=Padded(batch.target.values, batch.target.mask & False))
 
 
 def nothing(rows: int) -> Padded:
@@ -203,8 +208,9 @@ class Stream:
     def __len__(self) -> int:
         return math.ceil(self.rows.shape[1] / self.steps)
 
-    def batch(self, position: int) -> Batch:
-        piece = self.rows[:, position * self.steps : (position + 1) * self.steps]
+    def batch(self, position: int, share: Callable[[Ints], Ints] = np.asarray) -> Batch:
+        """The next piece of all streams, or of a share of them."""
+        piece = share(self.rows)[:, position * self.steps : (position + 1) * self.steps]
         values = torch.from_numpy(piece.copy())
         target = Padded(values, torch.ones_like(values, dtype=torch.bool))
         return Batch(nothing(len(values)), target, np.arange(len(values)))

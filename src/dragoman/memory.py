@@ -1,0 +1,66 @@
+"""When memory runs out: how to tell, what to say, and batches in smaller parts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from dragoman.core import leaves, rebuild, tree_map
+from dragoman.data.batches import Batch
+from dragoman.model import Carried
+
+# the last are what oneDNN says when it gets no memory
+SAID = ("allocate memory", "not enough memory", "out of memory", "bad_alloc", "could not create a")
+
+
+def starved(error: BaseException) -> bool:
+    """Whether an error means that there is no memory left; the CPU has no class for that.
+
+    >>> starved(MemoryError()), starved(RuntimeError("std::bad_alloc")), starved(ValueError("x"))
+    (True, True, False)
+    """
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(said in str(error).lower() for said in SAID)
+
+
+def complaint(group: Sequence[Batch], parts: int, number: int) -> str:
+    """What people need to know: how large the batch was that did not fit."""
+    batch = max(group, key=lambda batch: batch.target.mask.numel())
+    rows, target = batch.target.mask.shape
+    sources = [t.shape[1] for t in leaves(batch.source) if t.dtype == torch.bool]
+    told = f"a batch of {rows} rows" + (f", read in {parts} parts" if parts > 1 else "")
+    lengths = f"sources of up to {max(sources)} and " if any(sources) else ""
+    return (
+        f"out of memory at step {number}: {told}, {lengths}targets of up to {target} symbols: "
+        "lower train.batch_tokens (or train.batch_size) or max_length, or try --auto-batch; "
+        "the last checkpoint is unharmed"
+    )
+
+
+def parted(tree: Any, parts: int) -> list[Any]:
+    """A batch, or a state that is carried along, cut by rows; fewer parts where rows are few.
+
+    >>> [one.tolist() for one in parted(torch.arange(5), 2)]
+    [[0, 1, 2], [3, 4]]
+    """
+    if parts == 1:
+        return [tree]
+    rows = len(tree.rows) if isinstance(tree, Batch) else len(leaves(tree)[0])
+    width = -(-rows // parts)
+    return [_rows(tree, slice(begin, begin + width)) for begin in range(0, rows, width)]
+
+
+def _rows(tree: Any, some: slice) -> Any:
+    if isinstance(tree, Batch):
+        return Batch(_rows(tree.source, some), _rows(tree.target, some), tree.rows[some])
+    return tree_map(lambda t: t[some], tree)
+
+
+def joined(parts: Sequence[Carried]) -> Carried:
+    """The states of all parts as one."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = zip(*(leaves(part) for part in parts), strict=True)
+    found: Carried = rebuild(parts[0], [torch.cat(column) for column in columns])
+    return found
