@@ -33,7 +33,7 @@ FLOORS = [
     ["answers", "examples", "decode", "notebook", "snapshots", "memory"],
     ["corpus", "streaming", "choices", "looked"],
     ["predict", "fresh", "stored"],
-    ["validate", "live"],
+    ["validate", "live", "summaries"],
     [
         "standing",
         "jobs",

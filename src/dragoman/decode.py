@@ -152,7 +152,7 @@ def _direct(
     first = models.first
     if not _plain(models, queries, options) or first.model.decoder.ends != "sign":
         return None
-    if (way := first.model.course(_source(first, queries))) is None:
+    if (way := first.model.course(source_of(first, queries))) is None:
         return None
     most = _limits(first, queries, options).to(leaf(way[1]).device)
     limits = search.Limits(torch.full_like(most, options.min_length), most)
@@ -190,10 +190,11 @@ def mixed(models: Team, queries: list[Query], options: SearchSpec) -> Pair:
 
 
 def _begin(loaded: Loaded, queries: list[Query]) -> Pair:
-    return loaded.model.begin(_source(loaded, queries))
+    return loaded.model.begin(source_of(loaded, queries))
 
 
-def _source(loaded: Loaded, queries: list[Query]) -> Source:
+def source_of(loaded: Loaded, queries: list[Query]) -> Source:
+    """Queries side by side, as the model reads them."""
     readers: list[Field] = [*loaded.fields.sources.values()] or [loaded.fields.target]
     rows = zip(*(query.ids for query in queries), strict=True)
     columns = [field.column(ids) for field, ids in zip(readers, rows, strict=True)]

@@ -113,7 +113,7 @@ class Predictor:
         """
         options = options or self.config.search
         results = [EMPTY] * len(inputs)
-        asked = [self._asked(one) for one in inputs]
+        asked = [self.asked(one) for one in inputs]
         busy = [i for i, one in enumerate(asked) if not self.fields.source or not self.blank(one)]
         queries = [ask(self.team.first, asked[i]) for i in busy]
         order = sorted(range(len(busy)), key=lambda k: len(queries[k].ids[0]))
@@ -148,7 +148,7 @@ class Predictor:
         """A text while it is written: pieces of what `predict` gives for the same options (and
         place in a stream), each as soon as it can be read.
         """
-        return generate(self.team, self._asked(prompt), options or self.config.search, place)
+        return generate(self.team, self.asked(prompt), options or self.config.search, place)
 
     def rank(self, candidates: Sequence[str], source: Input = ()) -> list[tuple[str, float]]:
         """Candidates for the answer to a source (a language model has none), the likeliest first,
@@ -197,7 +197,8 @@ class Predictor:
     def device(self) -> torch.device:
         return next(self.model.parameters()).device
 
-    def _asked(self, one: Input | Asked) -> Asked:
+    def asked(self, one: Input | Asked) -> Asked:
+        """An input with as many texts as the model reads."""
         asked = one if isinstance(one, Asked) else Asked((one,) if isinstance(one, str) else one)
         count = max(len(self.fields.sources), 1)
         if len(asked.texts) != count:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TextIO
 import click
 
 from dragoman import __version__
-from dragoman.cli import apply, judge, learn, look, report, serving, ship
+from dragoman.cli import apply, draw, judge, learn, look, report, serving, ship
 from dragoman.errors import DragomanError
 
 
@@ -47,7 +47,7 @@ for verb in (
     apply.predict,
     apply.score,
     judge.evaluate,
-    apply.plot,
+    draw.plot,
     report.report,
     ship.export,
     serving.serve,

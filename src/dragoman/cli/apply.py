@@ -172,25 +172,3 @@ def _rank(predictor: Any, data: list[str], layout: str) -> None:
         source = (*texts[:count], *[""] * (count - len(texts)))
         candidates = [text for text in texts[count:] if text.strip()]
         click.echo(RANKINGS[layout](predictor.rank(candidates, source)))
-
-
-@click.command()
-@MODEL
-@click.argument("text")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), default="alignment.png", show_default=True
-)
-@click.option("--style", type=click.Choice(["heat", "edges"]), default="heat", show_default=True)
-@click.option("--beam", type=int)
-def plot(model: Path, text: str, output: Path, style: str, beam: int | None) -> None:
-    """Draw where the model looked while it wrote its answer to TEXT."""
-    from dragoman import plots
-
-    predictor = load(model)
-    (prediction,) = predictor.predict([text], predictor.options(beam=beam))
-    if prediction.alignment is None:
-        why = "this model has no attention" if text.strip() else "the text is blank"
-        raise UserError(f"{model}: there is nothing to draw: {why}")
-    plots.alignment(prediction.alignment, prediction.source, prediction.tokens, output, style=style)  # type: ignore[arg-type]
-    click.echo(f"{prediction.text}", err=False)
-    click.echo(f"drawn: {output}", err=True)

@@ -1,0 +1,165 @@
+"""Which input each output looked at: as a table, or as threads between two lines of text."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from dragoman.errors import UserError, did_you_mean
+from dragoman.plots.canvas import INK, WIDEST, Floats, Picture, canvas, kept, needed
+from dragoman.plots.labels import Labels, as_is, labels, widest, width
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.collections import LineCollection
+    from matplotlib.figure import Figure
+
+
+def alignment(
+    weights: Floats,  # (T, S)
+    source: Sequence[str],
+    target: Sequence[str],
+    path: str | Path | None = None,
+    title: str = "",
+    style: Literal["heat", "edges"] = "heat",
+) -> Picture:
+    """Draw the attention of each output token over the input tokens; the suffix tells the format.
+
+    "heat" is the table of Bahdanau et al. 2015, fig. 3: outputs down, inputs across. "edges" writes
+    both as lines of text and ties them with threads as strong as the weights.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "a.png")
+    ...     _ = alignment(np.eye(2), ["ein", "Haus"], ["a", "house"], file)
+    ...     file.read_bytes()[1:4]
+    b'PNG'
+    """
+    needed()
+    if style not in STYLES:
+        raise UserError(f"unknown style '{style}'{did_you_mean(style, list(STYLES))}")
+    table = np.asarray(weights, dtype=float)
+    _check(table, source, target)
+    return kept(STYLES[style](table, labels(source, target, title)), path)
+
+
+def _check(weights: Floats, source: Sequence[str], target: Sequence[str]) -> None:
+    if weights.shape != (len(target), len(source)):
+        shape = " x ".join(map(str, weights.shape))
+        tokens = f"{len(target)} output and {len(source)} input tokens"
+        raise UserError(f"the weights are {shape}, but there are {tokens}")
+    if not weights.size:
+        raise UserError("nothing to draw: there are no tokens")
+    if not np.isfinite(weights).all():
+        raise UserError("cannot draw weights that are not finite numbers")
+
+
+# The two styles. Sizes are in inches: the figure is as large as its cells or threads, and saving
+# widens it by whatever the labels need.
+
+
+def _heat(weights: Floats, given: Labels) -> "Figure":
+    rows, columns = weights.shape
+    cell = min(0.32, WIDEST / max(rows, columns))
+    figure, axes = canvas(columns * cell, rows * cell)
+    top = weights.max() if weights.max() > 0 else 1.0
+    picture = axes.imshow(weights, cmap="Blues", vmin=0, vmax=top, aspect="auto")
+    axes.set_xticks(np.arange(columns + 1) - 0.5, minor=True)
+    axes.set_yticks(np.arange(rows + 1) - 0.5, minor=True)
+    axes.grid(which="minor", color="#e4e8ec", linewidth=min(0.6, 3 * cell))
+    axes.xaxis.tick_top()
+    axes.tick_params(which="both", length=0, pad=4)
+    turn = 90 if widest(given.source) > 2 else 0
+    _write(axes.xaxis, np.arange(0.0, columns), given.source, given.fonts, cell, turn)
+    _write(axes.yaxis, np.arange(0.0, rows), given.target, given.fonts, cell)
+    _title(axes, given)
+    share = min(1.0, 1.6 / (rows * cell))  # a small scale at the top right
+    scale = axes.inset_axes(
+        (1 + 0.12 / (columns * cell), 1 - share, 0.09 / (columns * cell), share)
+    )
+    figure.colorbar(picture, cax=scale, ticks=[0, top], format="%.2g").outline.set_visible(False)
+    scale.tick_params(labelsize=7, length=0, pad=2)
+    return figure
+
+
+def _edges(weights: Floats, given: Labels) -> "Figure":
+    lines = _lines(given)
+    figure, axes = canvas(lines.width, float(np.clip(lines.width / 4, 0.9, 4)))
+    axes.set(xlim=(0, lines.width), ylim=(0, 1))
+    axes.add_collection(_threads(weights, lines))
+    axes.xaxis.tick_top()
+    axes.yaxis.set_visible(False)
+    turn = 0 if lines.cell is None else 90
+    both = (
+        (axes, lines.above, given.source),
+        (axes.secondary_xaxis("bottom"), lines.below, given.target),
+    )
+    for line, places, tokens in both:
+        _write(line.xaxis, places, tokens, given.fonts, lines.cell, turn)
+        line.tick_params(length=0, pad=3)
+        line.spines[:].set_visible(False)
+    _title(axes, given)
+    return figure
+
+
+STYLES: dict[str, Callable[[Floats, Labels], "Figure"]] = {"heat": _heat, "edges": _edges}
+
+
+class Lines(NamedTuple):
+    """Two lines of text, one above the other: the centres of their tokens."""
+
+    above: Floats  # (S,)
+    below: Floats  # (T,)
+    width: float
+    cell: float | None  # the pitch, if the tokens had to be turned to fit
+
+
+def _lines(given: Labels) -> Lines:
+    texts = (given.source, given.target)
+    widths = [np.array([0.18 + 0.09 * max(width(token), 1) for token in text]) for text in texts]
+    cell = None
+    if max(w.sum() for w in widths) > WIDEST:
+        cell = min(0.28, WIDEST / max(map(len, texts)))
+        widths = [np.full(len(text), cell) for text in texts]
+    longest = max(1.0, *(w.sum() for w in widths))
+    widths = [w * min(2, longest / w.sum()) for w in widths]  # a short line is spaced out a little
+    above, below = ((longest - w.sum()) / 2 + w.cumsum() - w / 2 for w in widths)
+    return Lines(above, below, longest, cell)
+
+
+def _threads(weights: Floats, lines: Lines) -> "LineCollection":
+    from matplotlib.collections import LineCollection
+
+    strength = weights / (weights.max() if weights.max() > 0 else 1.0)
+    rows, columns = np.nonzero(strength > 0.02)  # fainter threads are fog
+    order = np.argsort(strength[rows, columns])  # the strongest are drawn last, on top
+    rows, columns = rows[order], columns[order]
+    shares = strength[rows, columns].tolist()
+    crowd = min(1.0, 5 * (lines.cell or 1))
+    return LineCollection(
+        [[(lines.above[s], 1), (lines.below[t], 0)] for t, s in zip(rows, columns, strict=True)],
+        linewidths=[(0.4 + 2.4 * share) * crowd for share in shares],
+        colors=[(INK, share) for share in shares],
+    )
+
+
+def _write(
+    axis: "Axis",
+    places: Floats,
+    tokens: list[str],
+    fonts: list[str],
+    cell: float | None = None,
+    turn: int = 0,
+) -> None:
+    """Write tokens at their places, in a size that fits the cell; if none does, every nth token."""
+    fitting = 72 * 0.7 * cell if cell else 10.0
+    every = int(np.ceil(4 / fitting))
+    size = float(np.clip(fitting, 4, 10))
+    axis.set_ticks(places[::every], tokens[::every], fontsize=size, rotation=turn, **as_is(fonts))
+
+
+def _title(axes: "Axes", given: Labels) -> None:
+    if given.title:
+        axes.set_title(given.title, fontsize=11, pad=10, **as_is(given.fonts))
