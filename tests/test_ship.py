@@ -17,8 +17,9 @@ from small import words
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
-from dragoman.ship.folder import export_onnx
+from dragoman.ship.folder import export_onnx, write_files
 from dragoman.ship.graphs import Graphs, graphs
+from dragoman.ship.int8 import shrink
 from dragoman.ship.runner import Runner
 
 EVERY = models.FEW | models.LABELS
@@ -112,7 +113,7 @@ def test_all_graphs_are_their_models(name: str) -> None:
 @pytest.fixture(scope="module")
 def shipped(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("onnx")
-    export_onnx(load_model(tiny_model), folder)
+    write_files(folder, export_onnx(load_model(tiny_model)))
     return folder
 
 
@@ -167,15 +168,39 @@ def test_the_runner_needs_neither_torch_nor_dragoman(shipped: Path) -> None:
     assert "torch" not in done.stderr
 
 
-def test_what_runners_cannot_do_is_refused_by_name(tiny_model: Path, tmp_path: Path) -> None:
+def test_what_runners_cannot_do_is_refused_by_name(tiny_model: Path) -> None:
     loaded = load_model(tiny_model)
     search = loaded.config.search.model_copy(update={"no_repeat_ngram": 2})
     config = loaded.config.model_copy(update={"search": search})
     with pytest.raises(dragoman.UserError, match=r"search\.no_repeat_ngram cannot be exported"):
-        export_onnx(loaded._replace(config=config), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+        export_onnx(loaded._replace(config=config))
 
 
 def test_an_option_the_runner_does_not_know_is_refused(shipped: Path) -> None:
     with pytest.raises(ValueError, match="unknown option: beams"):
         Runner(shipped)(["a"], beams=3)
+
+
+def test_whole_numbers_are_smaller_and_nearly_as_good(
+    shipped: Path, tiny_model: Path, tmp_path: Path
+) -> None:
+    """And an answer still does not depend on its neighbours in a batch."""
+    for name in ("begin.onnx", "step.onnx"):
+        whole = shrink((shipped / name).read_bytes())
+        assert len(whole) < 0.7 * (shipped / name).stat().st_size
+        (tmp_path / name).write_bytes(whole)
+    (tmp_path / "model.json").write_bytes((shipped / "model.json").read_bytes())
+    small, inputs = Runner(tmp_path), words(100, seed=4)
+    ours = [found[0] for found in Runner(shipped)(inputs, beam=1)]
+    theirs = [found[0] for found in small(inputs, beam=1)]
+    assert sum(a.text == b.text for a, b in zip(ours, theirs, strict=True)) >= 95
+    for text, found in zip(inputs[:10], theirs, strict=False):
+        assert small([text], beam=1)[0][0].score == pytest.approx(found.score, abs=1e-4)
+
+
+def test_a_thousand_words_without_torch(shipped: Path, tiny: dragoman.Predictor) -> None:
+    """Greedy and with a beam of 5: the same texts as torch."""
+    runner, inputs = Runner(shipped), words(1000, seed=5)
+    for beam in (1, 5):
+        ours = tiny.predict(inputs, tiny.options(beam=beam))
+        assert [found[0].text for found in runner(inputs, beam=beam)] == [one.text for one in ours]

@@ -1,28 +1,99 @@
 """The verbs by which models leave and arrive."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from dragoman.cli.options import MODEL
+from dragoman.cli.options import MODEL, data_tree
 from dragoman.errors import UserError
 
 
 @click.command()
 @MODEL
-@click.option("--to", "form", type=click.Choice(["onnx"]), required=True)
+@click.option("--to", "form", type=click.Choice(["onnx", "html"]), required=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-def export(model: Path, form: str, output: Path) -> None:
+@click.option("--int8", is_flag=True, help="onnx: weights and products of one byte.")
+@click.option(
+    "--weights",
+    type=click.Choice(["fp32", "fp16", "int8"]),
+    help="html: how weights are stored.  [default: int8]",
+)
+@click.option("--title", help="html: of the page.")
+@click.option("--lead", help="html: the line below the title.")
+@click.option("--example", "examples", multiple=True, help="html: an input to try; repeatable.")
+@click.option("--test", "tests", multiple=True, metavar="FILE", help="Say what changes on it.")
+@click.option("--columns", help="Columns of the test file, by number or name.")
+@click.option("--beam", type=int, help="For --test: paths kept alive side by side.")
+@click.option("--max-loss", type=float, help="Refuse if --test is worse by more points than this.")
+def export(model: Path, form: str, output: Path, **given: Any) -> None:
     """Write MODEL in a form that runs where Dragoman does not.
 
     \b
-    dragoman export model/ --to onnx -o out/     graphs and a runner (numpy, onnxruntime)
+    dragoman export model/ --to onnx -o out/            graphs and a runner (numpy, onnxruntime)
+    dragoman export model/ --to onnx --int8 -o out/     the same, smaller
+    dragoman export model/ --to html -o model.html      a page that runs by itself, offline
     """
-    from dragoman.checkpoint import load_model
-    from dragoman.ship.folder import export_onnx
+    _check(form, output, given)
+    if form == "html":
+        _to_html(model, output, given)
+    else:
+        _to_onnx(model, output, given)
 
-    if output.exists() and not output.is_dir():
+
+def _check(form: str, output: Path, given: dict[str, Any]) -> None:
+    for option, belongs in (("int8", "onnx"), ("weights", "html"), ("title", "html")):
+        if given[option] and form != belongs:
+            raise UserError(f"--{option} belongs to --to {belongs}")
+    if form == "html" and output.is_dir():
+        raise UserError(f"{output}: a folder stands there; name a file, such as model.html")
+    if form == "onnx" and output.exists() and not output.is_dir():
         raise UserError(f"{output}: a file stands there; name a folder")
-    files = export_onnx(load_model(model), output)
+    if given["max_loss"] is not None and not given["tests"]:
+        raise UserError("--max-loss needs a test file to measure the loss on: --test FILE")
+
+
+def _to_onnx(model: Path, output: Path, given: dict[str, Any]) -> None:
+    from dragoman.checkpoint import load_model
+    from dragoman.ship.folder import export_onnx, write_files
+    from dragoman.ship.measure import runner_answers
+
+    loaded = load_model(model)
+    files = export_onnx(loaded, given["int8"])
     size = sum(len(content) for name, content in files.items() if not name.endswith(".py"))
+    if given["tests"]:
+        files["README.md"] = _measured(loaded, model, given, size, runner_answers(files))
+    write_files(output, files)
     click.echo(f"{output}: {size / 1e6:.2f} MB   try: python {output / 'run.py'} < inputs.txt")
+
+
+def _to_html(model: Path, output: Path, given: dict[str, Any]) -> None:
+    from dragoman.checkpoint import load_model, write
+    from dragoman.ship.html import page
+    from dragoman.ship.measure import rounded_answers
+
+    loaded = load_model(model)
+    weights: Any = given["weights"] or "int8"
+    examples = [tuple(example.split("\t")) for example in given["examples"]]
+    content = page(loaded, weights, given["title"], given["lead"], examples).encode()
+    if given["tests"]:
+        _measured(loaded, model, given, len(content), rounded_answers(loaded, weights))
+    write(output, content)
+    click.echo(f"{output}: {len(content) / 1e6:.2f} MB   open it in a browser")
+
+
+def _measured(loaded: Any, model: Path, given: dict[str, Any], size: int, answers: Any) -> bytes:
+    """What leaving costs, told and as a card; a loss that is too large is refused."""
+    from dragoman.ship.measure import compare
+
+    rest = {"dev": (), "layout": None, "columns": given["columns"], "on_bad_line": "error"}
+    table = data_tree(given["tests"], rest)["data"]
+    found = compare(loaded, model, table, answers, size, given["beam"])
+    for line in found.lines():
+        click.echo(line)
+    if given["max_loss"] is not None and found.loss > given["max_loss"]:
+        raise UserError(
+            f"{found.metric} is worse by {found.loss:.3f} points, more than --max-loss "
+            f"{given['max_loss']:g}: nothing was written"
+        )
+    return found.card().encode()

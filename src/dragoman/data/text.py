@@ -277,6 +277,11 @@ class Subwords(Units):
             text = text.replace(escaped, sign)
         return text
 
+    def scores(self) -> list[float | None]:
+        """How likely each symbol is, as the model weighs it; bytes, the last resort, have none."""
+        ids = range(FIRST, self.size)
+        return [None if self._model.is_byte(i) else self._model.get_score(i) for i in ids]
+
     def files(self) -> dict[str, bytes]:
         return {"subword.model": self.proto}
 

@@ -72,7 +72,7 @@ class Exam:
             return Judged(name, [], surprise)
         options = predictor.options(**search)
         lines = [p.text for p in predictor.stream(self.cases.sources, options, batch_size)]
-        judged = self._of_answers(name, lines)
+        judged = self.of_answers(name, lines)
         return judged._replace(tallies=[*judged.tallies, surprise[0]])
 
     def of_lines(self, name: str, lines: Sequence[str]) -> Judged:
@@ -81,7 +81,7 @@ class Exam:
             raise UserError(f"{name}: a language model compares with model folders, not with lines")
         if len(lines) != self.cases.total:
             raise UserError(f"{name}: {len(lines)} lines of output for {self.cases.total} rows")
-        return self._of_answers(name, [lines[row] for row in self.cases.rows])
+        return self.of_answers(name, [lines[row] for row in self.cases.rows])
 
     def compare(self, first: Judged, second: Judged) -> list[Comparison]:
         """Both systems under each metric of their writing. Perplexities are left out: they compare
@@ -103,7 +103,8 @@ class Exam:
     def _formed(self, line: str) -> str:
         return clean(line, self.form) if self.form else line
 
-    def _of_answers(self, name: str, lines: Sequence[str]) -> Judged:
+    def of_answers(self, name: str, lines: Sequence[str]) -> Judged:
+        """The outputs of any system, one line an input."""
         written = [self._formed(line) for line in lines]
         return Judged(name, written, tallies(self.names, written, self.wanted))
 

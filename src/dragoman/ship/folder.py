@@ -1,6 +1,7 @@
 """A model as a folder that runs without torch: two ONNX graphs, what they need, and a runner."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -9,37 +10,39 @@ from dragoman.checkpoint import Loaded, write
 from dragoman.core import UNK, Padded, Source
 from dragoman.data.batches import nothing
 from dragoman.errors import UserError
-from dragoman.ship import runner
 from dragoman.ship.describe import describe
 
+RUNNER = Path(__file__).parent / "runner"
 START = '"""One line in, one line out."""\n\nfrom runner import main\n\nmain()\n'
 
 
-def export_onnx(loaded: Loaded, folder: Path) -> dict[str, bytes]:
-    """The files of the exported model, written to `folder`."""
+def export_onnx(loaded: Loaded, int8: bool = False) -> dict[str, bytes]:
+    """The files of the exported model, by name."""
     try:
         from dragoman.ship.graphs import graphs
+        from dragoman.ship.int8 import shrink
     except ImportError as error:
-        raise UserError(
-            f"ONNX needs the extra onnx: pip install 'dragoman[onnx]' ({error})"
-        ) from None
-    about = describe(loaded)
-    columns = list(loaded.fields.sources)
+        raise UserError(f"{error.name} is missing: pip install 'dragoman[onnx]'") from None
+    about, columns = describe(loaded), list(loaded.fields.sources)
     found = graphs(loaded.model, columns, (_example(loaded, 3, 7), _example(loaded, 4, 9)))
     about["plan"] = found.plan._asdict()
-    files = {"step.onnx": found.step, "run.py": START.encode()}
-    files |= {"begin.onnx": found.begin} if found.begin else {}
+    drawn = {"begin.onnx": found.begin, "step.onnx": found.step}
+    files = {name: shrink(body) if int8 else body for name, body in drawn.items() if body}
     files["model.json"] = json.dumps(about, ensure_ascii=False, indent=1).encode()
     fields = {**loaded.fields.sources, "target": loaded.fields.target}
     for name, field in fields.items():
         if field.spec.units == "subword":
             files |= {f"{name}.{part}": body for part, body in field.files().items()}
-    for path in sorted(Path(runner.__file__).parent.glob("*.py")):
+    for path in sorted(RUNNER.glob("*.py")):
         files[f"runner/{path.name}"] = path.read_bytes()
+    return files | {"run.py": START.encode()}
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write the files, each whole."""
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write(folder / name, content)
-    return files
 
 
 def _example(loaded: Loaded, items: int, length: int) -> Source:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from dragoman.core import Source, State, leaves, rebuild
 from dragoman.model import Model
+from dragoman.ship.translate import table
 
 OPSET = 18
 PATHS = (2, 3)  # an item, in the two cases that are compared
@@ -184,8 +185,6 @@ def _exported(
     module: nn.Module, cases: Sequence[Any], inputs: Sequence[str], outputs: Sequence[str]
 ) -> Any:
     """The graph of a module. What differs between the cases stays free."""
-    from dragoman.ship.translate import table
-
     with _hushed():
         traced = torch.export.export(
             module, tuple(cases[0]), dynamic_shapes=_free(*cases), strict=True

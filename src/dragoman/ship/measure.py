@@ -1,0 +1,135 @@
+"""What leaving costs: size, speed and quality of a model that was exported, against its own."""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dragoman.checkpoint import Loaded
+from dragoman.errors import UserError
+from dragoman.evaluate.exam import read_exam
+from dragoman.metrics import Score
+from dragoman.predict import Input, Predictor
+from dragoman.ship.folder import write_files
+from dragoman.ship.rounding import Form, round_model
+
+Answers = Callable[[Sequence[Input], dict[str, Any]], list[str]]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of one form of a model."""
+
+    name: str
+    size: int  # bytes on disk
+    speed: float  # inputs a second
+    scores: list[Score]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A model before and after it left."""
+
+    before: Figures
+    after: Figures
+    same: float  # percent of the answers that are the same
+    inputs: int
+
+    @property
+    def metric(self) -> str:
+        """The metric that counts: the first."""
+        return self.before.scores[0].name
+
+    @property
+    def loss(self) -> float:
+        """By how many points of it the model is worse; below 0 it is better."""
+        old, new = self.before.scores[0], self.after.scores[0]
+        return old.value - new.value if old.better == "higher" else new.value - old.value
+
+    def lines(self) -> Iterator[str]:
+        """A table for people."""
+        names = [score.name for score in self.before.scores]
+        yield f"{'':<16}{'MB':>8}{'inputs/s':>10}" + "".join(f"{name:>10}" for name in names)
+        for one in (self.before, self.after):
+            values = "".join(f"{score.value:10.3f}" for score in one.scores)
+            yield f"{one.name:<16}{one.size / 1e6:8.2f}{one.speed:10.1f}{values}"
+        yield f"the same answer to {self.same:.2f} % of {self.inputs:,} inputs"
+
+    def card(self) -> str:
+        """The same in Markdown."""
+        names = [score.name for score in self.before.scores]
+        rows = [
+            f"| {one.name} | {one.size / 1e6:.2f} | {one.speed:.1f} | "
+            + " | ".join(str(score).removeprefix(f"{score.name} ") for score in one.scores)
+            + " |"
+            for one in (self.before, self.after)
+        ]
+        return "\n".join(
+            [
+                "# An exported model",
+                "",
+                f"| form | MB | inputs/s | {' | '.join(names)} |",
+                "|---" * (3 + len(names)) + "|",
+                *rows,
+                "",
+                f"The same answer to {self.same:.2f} % of {self.inputs:,} inputs of the test file.",
+                "",
+                "Run it: `python run.py < inputs.txt` (numpy and onnxruntime).",
+                "",
+            ]
+        )
+
+
+def compare(
+    loaded: Loaded,
+    folder: Path,
+    data: Mapping[str, Any],
+    answers: Answers,
+    size: int,
+    beam: int | None = None,
+) -> Change:
+    """The model in `folder` and its exported form on the same test file."""
+    predictor = Predictor(*loaded)
+    if not loaded.fields.sources:
+        raise UserError("--test compares answers: a language model gives none")
+    exam = read_exam(predictor, data, ())
+    search = {"beam": beam} if beam else {}
+
+    def judged(name: str, give: Answers, size: int) -> tuple[Figures, list[str]]:
+        begin = time.perf_counter()
+        lines = give(exam.cases.sources, search)
+        speed = len(lines) / (time.perf_counter() - begin)
+        return Figures(name, size, speed, exam.of_answers(name, lines).scores()), lines
+
+    weights = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+    before, ours = judged("dragoman", model_answers(predictor), weights)
+    after, theirs = judged("exported", answers, size)
+    same = 100 * sum(a == b for a, b in zip(ours, theirs, strict=True)) / max(len(ours), 1)
+    return Change(before, after, same, len(ours))
+
+
+def model_answers(predictor: Predictor) -> Answers:
+    """What the model itself says."""
+    return lambda inputs, search: [
+        one.text for one in predictor.stream(inputs, predictor.options(**search))
+    ]
+
+
+def rounded_answers(loaded: Loaded, form: Form) -> Answers:
+    """What a page says: the model with its weights rounded."""
+    return model_answers(Predictor(*round_model(loaded, form)))
+
+
+def runner_answers(files: Mapping[str, bytes]) -> Answers:
+    """What the runner of an exported folder says."""
+    from dragoman.ship.runner import Runner
+
+    def answers(inputs: Sequence[Input], search: dict[str, Any]) -> list[str]:
+        return [found[0].text for found in runner(inputs, **search)]
+
+    with tempfile.TemporaryDirectory() as place:
+        write_files(Path(place), files)
+        runner = Runner(place)
+    return answers
