@@ -9,6 +9,7 @@ import torch
 from dragoman.checkpoint import Loaded, write
 from dragoman.core import UNK, Padded, Source
 from dragoman.data.batches import nothing
+from dragoman.data.fields import TextField
 from dragoman.errors import UserError
 from dragoman.ship.describe import describe
 
@@ -31,7 +32,7 @@ def export_onnx(loaded: Loaded, int8: bool = False) -> dict[str, bytes]:
     files["model.json"] = json.dumps(about, ensure_ascii=False, indent=1).encode()
     fields = {**loaded.fields.sources, "target": loaded.fields.target}
     for name, field in fields.items():
-        if field.spec.units == "subword":
+        if isinstance(field, TextField) and field.spec.units == "subword":
             files |= {f"{name}.{part}": body for part, body in field.files().items()}
     for path in sorted(RUNNER.glob("*.py")):
         files[f"runner/{path.name}"] = path.read_bytes()

@@ -9,6 +9,7 @@ from typing import Any
 
 from dragoman.attention import AttentionSpec
 from dragoman.checkpoint import Loaded, weights_of
+from dragoman.data.fields import TextField
 from dragoman.data.text import Subwords
 from dragoman.errors import UserError
 from dragoman.model import attends
@@ -43,7 +44,7 @@ def page(
     }
     fields = [*loaded.fields.sources.values(), loaded.fields.target]
     for column, field in zip([*about["sources"], about["target"]], fields, strict=True):
-        if isinstance(field.units, Subwords):
+        if isinstance(field, TextField) and isinstance(field.units, Subwords):
             column["scores"] = field.units.scores()
     size = sum(tensor.numel() for tensor in weights.values())
     name, line = _words(loaded)
