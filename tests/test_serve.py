@@ -2,7 +2,11 @@
 
 import gzip
 import json
+import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -355,3 +359,23 @@ def test_no_request_makes_the_server_fail(server: Running, mode: str) -> None:
             if "Unsatisfiable" not in repr(type(error)) and "Impossible" not in str(error):
                 raise
     assert seen >= 40
+
+
+def test_the_server_finishes_what_it_began_and_leaves(tiny_model: Path, tmp_path: Path) -> None:
+    """SIGTERM: requests on their way are answered, then the process ends."""
+    command = [sys.executable, "-m", "dragoman", "serve", str(tiny_model), "--port", "0"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stderr is not None
+        address = process.stderr.readline().split()[0]
+        assert httpx.get(address + "healthz", timeout=30).status_code == 200
+        with ThreadPoolExecutor(2) as pool:
+            body = {"inputs": ["abcdef"] * 200, "beam": 8}
+            busy = pool.submit(httpx.post, address + "v1/predict", json=body, timeout=30)
+            time.sleep(0.1)
+            process.send_signal(signal.SIGTERM)
+            assert len(busy.result().json()["predictions"]) == 200
+        assert process.wait(20) in (0, 143, -signal.SIGTERM)
+        assert "Traceback" not in process.stderr.read()
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(address + "healthz")
