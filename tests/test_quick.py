@@ -167,3 +167,22 @@ def test_packed_products_are_products(precision: quick.Precision, error: float, 
     assert made.shape == wanted.shape
     assert made.dtype == torch.float32
     assert not rows or (made - wanted).abs().max() < error
+
+
+@few
+def test_what_learning_changed_is_searched(spec: ModelSpec) -> None:
+    """Fused optimizers change weights without raising their version."""
+    model, given = make(spec).float(), source(spec)
+    with torch.no_grad():
+        before, _ = walk(model.eval(), given)
+    model.train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1, fused=True)
+    for weight in model.parameters():
+        weight.grad = torch.ones_like(weight)
+    optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        after, _ = walk(model, given)
+        fresh, _ = walk(copy.deepcopy(model), given)
+    assert not torch.allclose(before, after)
+    assert torch.equal(after, fresh)

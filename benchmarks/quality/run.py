@@ -101,6 +101,12 @@ def judge(models: list[Path], files: list[str], options: list[str], device: str)
     return found
 
 
+def value_of(found: dict[str, Any], metric: str) -> float:
+    """A metric by the name it is asked for; in results it may be spelled as people write it."""
+    names = {name.lower().replace("-", ""): name for name in found}
+    return float(found[names[metric.lower().replace("-", "")]]["value"])
+
+
 def figures(row: dict[str, Any], group: list[Task], args: Any) -> Iterator[dict[str, Any]]:
     """One record per test: the metric of each seed, and of all together where the row asks."""
     models = [task.folder(args.work) for task in group]
@@ -113,10 +119,10 @@ def figures(row: dict[str, Any], group: list[Task], args: Any) -> Iterator[dict[
         files, options = group[0].files(test["files"], args.data), test.get("options", [])
         found = [judge([model], files, options, args.device) for model in models]
         record = {"item": group[0].item, "test": name, "scores": found[0]}
-        record["values"] = [one[row["metric"]]["value"] for one in found]
+        record["values"] = [value_of(one, row["metric"]) for one in found]
         if row.get("ensemble") and len(models) > 1:
             together = judge(models, files, options, args.device)
-            record["ensemble"] = together[row["metric"]]["value"]
+            record["ensemble"] = value_of(together, row["metric"])
         yield record
 
 

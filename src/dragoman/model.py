@@ -1,5 +1,6 @@
 """The model: read, then step. Everything that searches sees only what `begin` returns."""
 
+import typing
 from typing import Any, NamedTuple
 
 import torch
@@ -70,6 +71,13 @@ class Model(nn.Module):
             return Step(self.head(features, alphabet, weights), state, weights)
 
         return step, self.decoder.start(enc)
+
+    def train(self, mode: bool = True) -> typing.Self:
+        """Learning may change weights behind everybody's back (fused optimizers and CUDA graphs
+        leave no mark on them): what was made of them is made anew.
+        """
+        self.kept.made = None
+        return super().train(mode)
 
     def quick(self) -> Quick | None:
         """The form of decoder and head for searches, where there is one and nobody learns."""
