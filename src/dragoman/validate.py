@@ -14,7 +14,7 @@ from dragoman.corpus import Corpus, Running
 from dragoman.data.batches import Batch, Budget, Examples, cut
 from dragoman.data.fields import TextField, clean
 from dragoman.errors import DragomanError, UserError, did_you_mean
-from dragoman.metrics import METRICS, compute
+from dragoman.metrics import METRICS, SOURCED, compute
 from dragoman.model import Model
 from dragoman.predict import Prediction, Predictor
 
@@ -22,7 +22,14 @@ ROWS = 1000  # as many dev rows are decoded at each evaluation
 SHOWN = 6  # and so many of them kept to look at
 EXPLODED = 700.0  # -log p of a symbol: beyond it a perplexity is no number
 LIKELIHOODS = ["loss", "perplexity", "bits"]  # what needs no decoding; less is better
-LOWER = {*LIKELIHOODS, *(name for name, metric in METRICS.items() if metric.better == "lower")}
+WRITTEN = METRICS | SOURCED  # what needs decoding
+LOWER = {*LIKELIHOODS, *(name for name, metric in WRITTEN.items() if metric.better == "lower")}
+ORDERS = {  # what people look at where answers are positions, by which orders of them are valid
+    "none": ["exact", "wer"],
+    "each-once": ["exact", "wer"],
+    "tour": ["exact", "tour-valid", "tour"],
+    "hull": ["hull-area", "hull"],
+}
 
 
 class Sample(NamedTuple):
@@ -46,21 +53,23 @@ def watched(config: Config, fields: Fields) -> str:
     units.
     """
     metric = config.train.metric
-    known = [*METRICS, *LIKELIHOODS]
+    known = [*WRITTEN, *LIKELIHOODS]
     if metric == "auto":
         if not config.reads_source:
             return "perplexity"
-        return usual(fields)[-1]
+        return usual(fields, config.search.valid)[-1]
     if metric not in known:
         raise UserError(f"train.metric: there is no metric '{metric}'{did_you_mean(metric, known)}")
-    if metric in METRICS and not config.reads_source:
+    if metric in WRITTEN and not config.reads_source:
         raise UserError(f"train.metric: a language model is judged by perplexity, not by {metric}")
     return metric
 
 
-def usual(fields: Fields) -> list[str]:
+def usual(fields: Fields, valid: str = "none") -> list[str]:
     """What people look at for such a target; the last tells most about progress."""
     units = fields.target.spec.units
+    if units == "position":
+        return ORDERS[valid]
     if units in ("subword", "label"):
         return ["chrf", "bleu"] if units == "subword" else ["f1-macro", "accuracy"]
     if units != "word":
@@ -86,7 +95,8 @@ def better(metric: str, value: float, best: float | None) -> bool:
 def evaluate(corpus: Corpus, model: Model, metric: str) -> Evaluation:
     """Likelihood of the dev rows, and metrics of what greedy decoding makes of their sources."""
     model.eval()
-    names = sorted({metric, *usual(corpus.fields)} - set(LIKELIHOODS))
+    usually = usual(corpus.fields, corpus.config.search.valid)
+    names = sorted({metric, *usually} - set(LIKELIHOODS))
     figures = likelihood(corpus.dev, model, corpus.config)
     if not figures["loss"] < EXPLODED:
         raise DragomanError(
@@ -102,7 +112,8 @@ def evaluate(corpus: Corpus, model: Model, metric: str) -> Evaluation:
         )
         spec = corpus.fields.target.spec
         wanted = [clean(row[-1], spec) for row in rows]  # as the model was taught to write
-        scores = compute(names, [prediction.text for prediction in written], wanted)
+        told = [row[0] for row in rows]
+        scores = compute(names, [prediction.text for prediction in written], wanted, told)
         figures |= {name: score.value for name, score in zip(names, scores, strict=True)}
         sample = _sample(rows, written, wanted)
         shown = list(zip(rows, written, wanted, strict=True))[:SHOWN]

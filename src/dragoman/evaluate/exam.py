@@ -11,7 +11,7 @@ from dragoman.data.fields import TextSpec, clean
 from dragoman.data.rows import iter_inputs
 from dragoman.data.strings import Table
 from dragoman.errors import UserError
-from dragoman.evaluate.cases import Cases, gather
+from dragoman.evaluate.cases import Cases, columns, gather
 from dragoman.evaluate.judged import Judged
 from dragoman.examples import Say
 from dragoman.metrics import (
@@ -57,7 +57,7 @@ class Exam:
     ) -> "Exam":
         """An exam in the form that this model writes, with the metrics that suit it."""
         cases = gather(sources, references, group)
-        wanted = list(names) or usual(predictor.fields)
+        wanted = list(names) or usual(predictor.fields, predictor.config.search.valid)
         require(wanted)  # before anything is decoded
         return cls(cases, wanted, predictor.fields.target.spec)
 
@@ -89,11 +89,15 @@ class Exam:
         """
         if not first.written or not second.written:
             return []
-        wanted = [*self.wanted, *self.wanted]
-        return [
-            compare(joint)
-            for joint in tallies(self.names, [*first.written, *second.written], wanted)
-        ]
+        wanted, asked = [*self.wanted, *self.wanted], self.asked and [*self.asked, *self.asked]
+        both = tallies(self.names, [*first.written, *second.written], wanted, asked)
+        return [compare(joint) for joint in both]
+
+    @cached_property
+    def asked(self) -> list[str] | None:
+        """The first text of each input; references alone have none."""
+        texts = [columns(source)[0] for source in self.cases.sources]
+        return texts if any(texts) else None
 
     @cached_property
     def wanted(self) -> list[list[str]]:
@@ -106,7 +110,7 @@ class Exam:
     def of_answers(self, name: str, lines: Sequence[str]) -> Judged:
         """The outputs of any system, one line an input."""
         written = [self._formed(line) for line in lines]
-        return Judged(name, written, tallies(self.names, written, self.wanted))
+        return Judged(name, written, tallies(self.names, written, self.wanted, self.asked))
 
     def _surprise(self, predictor: Predictor, batch_size: int) -> list[Tally]:
         """Each input with all its references is one item: they are not independent."""

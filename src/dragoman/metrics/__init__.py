@@ -21,12 +21,13 @@ from dragoman.metrics.labels import (
 )
 from dragoman.metrics.likelihood import bits, bits_per_character, perplexities, perplexity
 from dragoman.metrics.rouge import rouge1, rouge2, rouge_l
-from dragoman.metrics.table import METRICS, Measure, compute, require, tallies
+from dragoman.metrics.table import METRICS, SOURCED, Measure, compute, require, tallies
 from dragoman.metrics.tally import Interval, References, Score, Tally, slowly
 from dragoman.metrics.text import cer, exact, per, wer
 
 __all__ = [
     "METRICS",
+    "SOURCED",
     "Comparison",
     "Confusion",
     "Interval",

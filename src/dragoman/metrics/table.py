@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from dragoman.errors import UserError, did_you_mean
+from dragoman.metrics import orders
 from dragoman.metrics.corpus import bleu, chrf, ter
 from dragoman.metrics.labels import accuracy, f1_entity, f1_macro, f1_micro
 from dragoman.metrics.rouge import rouge1, rouge2, rouge_l
@@ -22,6 +23,17 @@ class Measure(Protocol):
     def tally(self, hypotheses: Sequence[str], references: References, /) -> Tally: ...
 
 
+class MeasureOfSources(Protocol):
+    """A metric of lines that looks at what they answer to."""
+
+    name: str
+    better: Better
+
+    def tally(
+        self, hypotheses: Sequence[str], references: References, sources: Sequence[str], /
+    ) -> Tally: ...
+
+
 METRICS: dict[str, Measure] = {
     "bleu": bleu,
     "chrf": chrf,
@@ -38,9 +50,21 @@ METRICS: dict[str, Measure] = {
     "f1-macro": f1_macro,
     "f1-entity": f1_entity,
 }
+SOURCED: dict[str, MeasureOfSources] = {
+    "tour": orders.tour,
+    "tour-length": orders.tour_length,
+    "tour-valid": orders.tour_valid,
+    "hull": orders.hull,
+    "hull-area": orders.hull_area,
+}
 
 
-def compute(names: Iterable[str], hypotheses: Sequence[str], references: References) -> list[Score]:
+def compute(
+    names: Iterable[str],
+    hypotheses: Sequence[str],
+    references: References,
+    sources: Sequence[str] | None = None,
+) -> list[Score]:
     """The named metrics of one list of lines, in the order of the names.
 
     All names are checked first: a typo in the last one should not cost the time of the others.
@@ -48,10 +72,15 @@ def compute(names: Iterable[str], hypotheses: Sequence[str], references: Referen
     >>> [str(score) for score in compute(["exact", "cer"], ["ab", "c"], ["ab", ["d", "e"]])]
     ['exact 50.00', 'CER 33.33']
     """
-    return [tally.score() for tally in tallies(names, hypotheses, references)]
+    return [tally.score() for tally in tallies(names, hypotheses, references, sources)]
 
 
-def tallies(names: Iterable[str], hypotheses: Sequence[str], references: References) -> list[Tally]:
+def tallies(
+    names: Iterable[str],
+    hypotheses: Sequence[str],
+    references: References,
+    sources: Sequence[str] | None = None,
+) -> list[Tally]:
     """The same, with the counting done and the adding left open.
 
     >>> [tally.items for tally in tallies(["exact"], ["ab", "c"], ["ab", "d"])]
@@ -59,7 +88,15 @@ def tallies(names: Iterable[str], hypotheses: Sequence[str], references: Referen
     """
     wanted = list(names)
     require(wanted)
-    return [METRICS[name].tally(hypotheses, references) for name in wanted]
+    found = []
+    for name in wanted:
+        if name in METRICS:
+            found.append(METRICS[name].tally(hypotheses, references))
+        elif sources is None:
+            raise UserError(f"{name} looks at the sources: give a model and its data")
+        else:
+            found.append(SOURCED[name].tally(hypotheses, references, sources))
+    return found
 
 
 def require(names: Iterable[str]) -> None:
@@ -68,6 +105,7 @@ def require(names: Iterable[str]) -> None:
     >>> require(["bleu"])
     """
     for name in names:
-        if name not in METRICS:
-            hint = did_you_mean(name, list(METRICS))
-            raise UserError(f"unknown metric '{name}'{hint}; known: {', '.join(METRICS)}")
+        if name not in METRICS | SOURCED:
+            known = [*METRICS, *SOURCED]
+            hint = did_you_mean(name, known)
+            raise UserError(f"unknown metric '{name}'{hint}; known: {', '.join(known)}")
