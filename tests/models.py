@@ -7,8 +7,8 @@ import torch
 from dragoman.attention import AttentionSpec
 from dragoman.core import Padded, Source
 from dragoman.decoders import AlignedSpec, RecurrentSpec, StillSpec
-from dragoman.encoders import MatchSpec, NothingSpec, SeveralSpec, TextSpec
-from dragoman.heads import CopySpec, VocabularySpec
+from dragoman.encoders import MatchSpec, NothingSpec, PointsSpec, SeveralSpec, TextSpec
+from dragoman.heads import CopySpec, PointerSpec, VocabularySpec
 from dragoman.model import Model, ModelSpec, build
 
 SOURCE, TARGET = 9, 7  # sizes of the alphabets
@@ -113,7 +113,32 @@ def others() -> dict[str, ModelSpec]:
     found["several-compare"] = ModelSpec(encoder=both, decoder=decoder, head=head)
     pairs = MatchSpec(cell="lstm", embedding=4, hidden=6, bidirectional=True)
     found["match"] = ModelSpec(encoder=pairs, decoder=decoder, head=head)
-    return found
+    return found | pointers()
+
+
+def pointers() -> dict[str, ModelSpec]:
+    """Points, read in order or as a set, and answers that point at them or at words."""
+    row = PointsSpec(cell="lstm", embedding=4, hidden=6)
+    both = PointsSpec(cell="gru", embedding=4, hidden=3, bidirectional=True, layers=2)
+    cloud = PointsSpec(form="set", cell="lstm", embedding=4, hidden=6, heads=2)
+    alone = PointsSpec(form="set", cell="gru", embedding=4, hidden=6, heads=1, rounds=0)
+    text = TextSpec(cell="lstm", embedding=4, hidden=3)
+    copied = RecurrentSpec(cell="lstm", hidden=6, context="initial", start="copy", readout="plain")
+    glimpse = RecurrentSpec(cell="gru", hidden=6, readout_size=5)
+    late = AttentionSpec(score="bilinear", when="after")
+    pointer, words = PointerSpec(embedding=5), VocabularySpec(embedding=5)
+    made = {
+        "pointer-row": (row, None, copied, pointer),
+        "pointer-both": (both, late, glimpse, PointerSpec(embedding=5, score="bilinear")),
+        "pointer-cloud": (cloud, late, glimpse, pointer),
+        "pointer-alone": (alone, AttentionSpec(size=5), glimpse, pointer),
+        "pointer-text": (text, late, glimpse, pointer),
+        "points-words": (cloud, AttentionSpec(size=5), glimpse, words),
+    }
+    return {
+        name: ModelSpec(encoder=e, attention=a, decoder=d, head=h)
+        for name, (e, a, d, h) in made.items()
+    }
 
 
 def _labels() -> dict[str, ModelSpec]:
@@ -149,7 +174,7 @@ def make(model_spec: ModelSpec, seed: int = 0) -> Model:
     """A model in double precision with large weights: its choices differ from row to row."""
     torch.manual_seed(seed)
     kind = model_spec.encoder.kind
-    sizes = {"nothing": (), "several": (SOURCE, SOURCE), "match": (SOURCE, SOURCE)}
+    sizes = {"nothing": (), "several": (SOURCE,) * 2, "match": (SOURCE,) * 2, "points": (2,)}
     model = build(model_spec, sizes.get(kind, (SOURCE,)), TARGET).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -174,11 +199,20 @@ def shaped(model_spec: ModelSpec, ids: torch.Tensor) -> Source:
         return padded(ids[:, :0])
     if kind in ("several", "match"):
         return padded(ids), padded(ids.flip(0)[:, : ids.size(1) - 1])
+    if kind == "points":
+        places = torch.stack([torch.sin(ids * 1.7), torch.cos(ids * 2.3)], -1).double()
+        return Padded(places * (ids != 0)[..., None], ids != 0)
     if model_spec.head.kind == "copy":  # even symbols are in the vocabulary, odd ones beyond it
         places = TARGET + torch.arange(ids.size(1)).expand_as(ids)
         copies = torch.where(ids % 2 == 0, ids.clamp(max=TARGET - 1), places) * (ids != 0)
         return Padded(torch.stack([ids, copies], -1), ids != 0)
     return padded(ids)
+
+
+def answers(model_spec: ModelSpec) -> torch.Tensor:
+    """Targets for the three sources; a pointer writes no <unk>."""
+    ids = torch.tensor([[4, 5, 6, 3, 2], [6, 6, 2, 0, 0], [2, 0, 0, 0, 0]])
+    return torch.where((ids == 3) & (model_spec.head.kind == "pointer"), 4, ids)
 
 
 def rows_of(given: Source, rows: list[int]) -> Source:

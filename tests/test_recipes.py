@@ -10,6 +10,7 @@ import torch
 import yaml
 
 from dragoman.config import Config, dump, resolve, validate
+from dragoman.geometry import write_points
 from dragoman.metrics import exact
 from dragoman.model import build
 from dragoman.progress import Reporter
@@ -36,6 +37,8 @@ def rows_for(name: str) -> list[tuple[str, ...]]:
     chance = np.random.default_rng(3)
     known = resolve(name)
     kind = known.model.decoder.kind
+    if known.model.head.kind == "pointer":
+        return pointed(chance)
 
     def words(count: int) -> str:
         return " ".join(chance.choice(SYLLABLES, count))
@@ -46,6 +49,16 @@ def rows_for(name: str) -> list[tuple[str, ...]]:
         sources = [f"{string.ascii_lowercase[i]} {words(count)}" for _ in known.source_specs]
         answers = {"aligned": words(count + 1), "still": words(1)}
         rows.append((*sources, answers.get(kind, f"{i} {words(int(chance.integers(1, 6)))}")))
+    return rows
+
+
+def pointed(chance: np.random.Generator) -> list[tuple[str, ...]]:
+    """Twenty lists of points, each with some of their positions."""
+    rows = []
+    for _ in range(20):
+        count = int(chance.integers(2, 7))
+        order = chance.integers(1, count + 1, int(chance.integers(1, 6)))
+        rows.append((write_points(chance.random((count, 2))), " ".join(map(str, order))))
     return rows
 
 
@@ -64,7 +77,7 @@ def tree(name: str, path: str, steps: int) -> dict[str, Any]:
             "train": [path],
             "dev": [path],
             "format": "tsv" if known.reads_source else "lines",
-            "source": {"min_count": 1},
+            "source": {"min_count": 1} if known.data.source.kind == "text" else {},
         },
         "model": {part: {"dropout": 0.0} for part in parts},
         "train": TRAIN | {"max_steps": steps, "evaluate_every": steps, "coverage": 0.0},

@@ -132,6 +132,7 @@ class SearchSpec(Spec):
     ratio: Positive | None = (
         None  # without max_length: at most ratio * source + 10 symbols; learned from the data
     )
+    valid: Literal["none", "each-once", "tour", "hull"] = "none"  # orders of positions: which ones
     sample: bool = False
     temperature: NonNegative = 1.0
     top_k: Count = 0
@@ -161,6 +162,13 @@ class Config(Spec):
     model: ModelSpec = ModelSpec()
     train: TrainSpec = TrainSpec()
     search: SearchSpec = SearchSpec()
+
+    @model_validator(mode="after")
+    def _positions_are_pointed_at(self) -> typing.Self:
+        points, units = self.model.head.kind == "pointer", self.data.target.units
+        if points != (units == "position"):
+            raise ValueError("model.head.kind=pointer and data.target.units=position go together")
+        return self
 
     @property
     def reads_source(self) -> bool:

@@ -19,6 +19,7 @@ from dragoman.data.fields import Field, TextField
 from dragoman.data.spelling import banned, spellings
 from dragoman.data.text import Listed
 from dragoman.errors import UserError
+from dragoman.pointing import pointing
 
 
 class Asked(NamedTuple):
@@ -112,9 +113,8 @@ def ruled(models: Team, queries: list[Query], options: SearchSpec) -> Ruled:
         limits = torch.maximum(limits, begun + wanted.total)
     signs = [PAD, BOS, UNK] if ends == "once" else [PAD, BOS]  # an unknown label is no answer
     pair = search.never(mixed(models, queries, options), signs)
-    if first.model.head.copies:
-        own = torch.tensor([len(query.copied) for query in queries])
-        pair = search.below(pair, first.fields.target.size + own)
+    if first.model.head.open or options.valid != "none":
+        pair, limits = pointing(first, queries, pair, limits, options.valid)
     if begun.any():
         pair = search.prefix(pair, prompts.pad(range(len(queries))).values)
     pair = search.never_phrases(pair, banned(first.fields.target, options.ban))
@@ -170,7 +170,8 @@ def _plain(models: Team, queries: list[Query], options: SearchSpec) -> bool:
     """Whether nothing is asked for that must be looked after at each symbol."""
     ruled = options.ban or options.require or options.no_repeat_ngram or options.coverage_penalty
     mixed = models.others or models.lm or options.repetition_penalty != 1 or options.groups > 1
-    return not (ruled or mixed or any(query.begun or query.asked.require for query in queries))
+    begun = any(query.begun or query.asked.require for query in queries)
+    return not (ruled or mixed or begun or options.valid != "none")
 
 
 def mixed(models: Team, queries: list[Query], options: SearchSpec) -> Pair:
@@ -181,7 +182,7 @@ def mixed(models: Team, queries: list[Query], options: SearchSpec) -> Pair:
         asked = [query.asked for query in queries]
         others = [_begin(one, [ask(one, a) for a in asked]) for one in models.others]
         members = zip([first, *models.others], [pair, *others], strict=True)
-        known = [p if one.model.head.copies else search.known(p, size) for one, p in members]
+        known = [p if one.model.head.open else search.known(p, size) for one, p in members]
         pair = search.ensemble(*known, log_linear=options.log_linear)
     if models.lm is not None:
         speaker = search.known(_begin(models.lm, queries), size)

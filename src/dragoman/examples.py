@@ -13,6 +13,7 @@ from dragoman.data.copying import copy_ids, copy_target, pieces
 from dragoman.data.fields import Field, TextField
 from dragoman.data.rows import Table
 from dragoman.errors import UserError
+from dragoman.pointing import astray
 
 SHOWN = 10  # rows that cannot be read are named, so many of them
 Say = Callable[[str], None]  # tells people what was found and chosen, one line a call
@@ -48,7 +49,10 @@ def encode(
     pairs = list(zip(fields.sources.values(), columns, strict=False))
     sources = [_read(field, column, bad) for field, column in pairs]
     if config.model.head.kind != "copy":
-        return Examples(sources, Ragged.of(map(fields.target.encode, columns[-1])))
+        plain = Examples(sources, Ragged.of(map(fields.target.encode, columns[-1])))
+        if config.model.head.kind == "pointer":
+            _tell(astray(fields, plain), columns[-1], bad)
+        return plain
     field, column = pairs[0]
     assert isinstance(field, TextField)  # the model saw to it
     copies = Ragged.of(copy_ids(pieces(field, value), fields.target) for value in column)
@@ -61,12 +65,17 @@ def encode(
 
 def _read(field: Field, values: Sequence[str], bad: dict[int, str] | None) -> Column:
     rows, problems = field.read(values)
+    _tell(problems, values, bad)
+    return rows
+
+
+def _tell(problems: dict[int, str], values: Sequence[str], bad: dict[int, str] | None) -> None:
+    """Rows that cannot be read are told to `bad`, or refused."""
     if problems and bad is None:
         row, why = min(problems.items())
         raise UserError(f"{values[row]}: {why}")
     for row, why in problems.items() if bad is not None else ():
         bad.setdefault(row, f"{values[row]}: {why}")  # type: ignore[union-attr]
-    return rows
 
 
 def fitting(config: Config, fields: Fields, table: Table, rows: Examples, say: Say) -> Examples:

@@ -6,7 +6,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from dragoman.core import PAD, UNK, Encoded, Padded, Source, State, ungroup
+from dragoman.attention import AttentionSpec, Score, make_attention
+from dragoman.core import EOS, PAD, SPECIALS, UNK, Encoded, Padded, Source, State, group, ungroup
 from dragoman.errors import UserError
 from dragoman.kernels import entropy
 from dragoman.kernels.choice import plainly
@@ -32,13 +33,61 @@ class CopySpec(Spec):
     tied: bool = False
 
 
-HeadSpec = Annotated[VocabularySpec | CopySpec, Field(discriminator="kind")]
+class PointerSpec(Spec):
+    """Options of the head that points at positions of the source."""
+
+    kind: Literal["pointer"] = "pointer"
+    embedding: Size = 256
+    score: Score = "mlp"
+    size: Size | None = None  # width of the MLP's hidden layer; that of the features when not given
 
 
-class Vocabulary(nn.Module):
+AnyHead = VocabularySpec | CopySpec | PointerSpec
+HeadSpec = Annotated[AnyHead, Field(discriminator="kind")]
+
+
+class Head(nn.Module):
+    """An output alphabet."""
+
+    copies = False  # whether it goes on over the words of the source ...
+    points = False  # ... or consists of its positions
+    table: nn.Embedding  # of the symbols that are the same for every source
+
+    @property
+    def open(self) -> bool:
+        """Whether the alphabet depends on the source."""
+        return self.copies or self.points
+
+    def prepare(self, enc: Encoded, source: Source) -> State:
+        """What of the source the alphabet depends on: nothing."""
+        return ()
+
+    def embed(self, ids: Tensor, enc: Encoded) -> Tensor:
+        """Read symbols, (N,) or (B, T)."""
+        raise NotImplementedError
+
+    def forward(self, features: Tensor, fixed: State, weights: Tensor | None) -> Tensor:
+        """Write one: (N, F) -> log-probabilities (N, V)."""
+        raise NotImplementedError
+
+    def looked(self, log_probs: Tensor, weights: Tensor | None) -> Tensor | None:
+        """Where on the source a step looked, for people: the decoder's attention."""
+        return weights
+
+    def loss(
+        self,
+        features: Tensor,
+        target: Padded,
+        fixed: State,
+        weights: Tensor | None,
+        smoothing: float = 0.0,
+    ) -> Loss:
+        """Of features (B, T, F) against targets (B, T)."""
+        raise NotImplementedError
+
+
+class Vocabulary(Head):
     """A fixed list of symbols: e(k) = w_k · z + b_k, p = softmax(e)."""
-
-    copies = False
 
     def __init__(
         self, spec: VocabularySpec | CopySpec, vocabulary: int, features: int, labels: bool = False
@@ -60,16 +109,10 @@ class Vocabulary(nn.Module):
         else:
             nn.init.normal_(self.table.weight, std=spec.embedding**-0.5)
 
-    def prepare(self, enc: Encoded, source: Source) -> State:
-        """What of the source the alphabet depends on: nothing."""
-        return ()
-
     def embed(self, ids: Tensor, enc: Encoded) -> Tensor:
-        """Read a symbol."""
         return self.table(ids)  # type: ignore[no-any-return]
 
     def forward(self, features: Tensor, fixed: State, weights: Tensor | None) -> Tensor:
-        """Write one: (N, F) -> log-probabilities (N, V)."""
         weight = self.table.weight if self.weight is None else self.weight
         scores = nn.functional.linear(features, weight, self.bias)
         if scores.element_size() < 4:  # a softmax over a large alphabet wants more than 8 bits
@@ -87,7 +130,6 @@ class Vocabulary(nn.Module):
         weights: Tensor | None,
         smoothing: float = 0.0,
     ) -> Loss:
-        """Of features (B, T, F) against targets (B, T)."""
         rows, targets, real = _rows(features, target)
         if self.labels or plainly():
             return cross_entropy(self(rows, fixed, None), targets, smoothing, real)
@@ -149,14 +191,77 @@ def _rows(features: Tensor, target: Padded) -> tuple[Tensor, Tensor, Tensor | No
     return features[target.mask], target.values[target.mask], None
 
 
-def make_head(
-    spec: VocabularySpec | CopySpec, vocabulary: int, features: int, labels: bool
-) -> Vocabulary:
-    """The head that a spec names.
+class Pointer(Head):
+    """Vinyals et al. 2015, eq. 3: p = softmax(u), u_j = v · tanh(W_1 e_j + W_2 d), with a score for
+    the end sign beside them. Ids are the specials, then positions of the source.
+    """
 
-    >>> type(make_head(CopySpec(), 10, 4, labels=False)).__name__
+    points = True
+
+    def __init__(self, spec: PointerSpec, features: int, memory: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(len(SPECIALS), spec.embedding, padding_idx=PAD)
+        self.read = nn.Linear(memory, spec.embedding)
+        look = AttentionSpec(score=spec.score, size=spec.size)
+        self.attention = make_attention(look, features, memory)
+        self.end = nn.Linear(features, 1)
+
+    def prepare(self, enc: Encoded, source: Source) -> tuple[Tensor, Tensor]:
+        """The annotations as keys (B, S, A), and which of them are real."""
+        return self.attention.prepare(enc.memory), enc.mask
+
+    def embed(self, ids: Tensor, enc: Encoded) -> Tensor:
+        """A position is read as the annotation there."""
+        rows = group(ids, len(enc.memory)) if ids.dim() == 1 else ids
+        signs = self.table(rows.clamp(max=UNK))
+        if not enc.memory.size(1):
+            return signs.view(*ids.shape, -1)  # type: ignore[no-any-return]
+        places = (rows - len(SPECIALS)).clamp(min=0).unsqueeze(-1)
+        found = self.read(enc.memory.gather(1, places.expand(-1, -1, enc.memory.size(-1))))
+        read = torch.where((rows > UNK).unsqueeze(-1), found, signs.to(found.dtype))
+        return read.view(*ids.shape, -1)
+
+    def forward(
+        self, features: Tensor, fixed: tuple[Tensor, Tensor], weights: Tensor | None
+    ) -> Tensor:
+        keys, mask = fixed
+        queries = group(features, len(mask))
+        energies = self.attention.energies(queries, keys, None)
+        energies = energies.masked_fill(~mask.unsqueeze(1), float("-inf")).flatten(0, 1)
+        signs = energies.new_full((len(energies), len(SPECIALS)), float("-inf"))
+        signs[:, EOS] = self.end(features).squeeze(-1)
+        scores = torch.cat([signs, energies], 1)
+        return (scores.float() if scores.element_size() < 4 else scores).log_softmax(-1)
+
+    def looked(self, log_probs: Tensor, weights: Tensor | None) -> Tensor:
+        """The positions' shares: pointing is what this head's looking is for."""
+        shares = log_probs[:, len(SPECIALS) :].exp()
+        return shares / shares.sum(-1, keepdim=True).clamp(min=TINY)
+
+    def loss(
+        self,
+        features: Tensor,
+        target: Padded,
+        fixed: tuple[Tensor, Tensor],
+        weights: Tensor | None,
+        smoothing: float = 0.0,
+    ) -> Loss:
+        rows = self(features.flatten(0, 1), fixed, None).view(*target.mask.shape, -1)
+        counted = target.values.masked_fill(~target.mask, EOS)  # PAD has no probability
+        kept, targets, real = _rows(rows, target._replace(values=counted))
+        return cross_entropy(kept, targets, smoothing, real)
+
+
+def make_head(
+    spec: AnyHead, vocabulary: int, features: int, memory: int, labels: bool = False
+) -> Head:
+    """The head that a spec names, for features and annotations of the given sizes.
+
+    >>> type(make_head(CopySpec(), 10, 4, 4)).__name__
     'Copy'
     """
+    if isinstance(spec, PointerSpec):
+        return Pointer(spec, features, memory)
     if isinstance(spec, CopySpec):
         return Copy(spec, vocabulary, features)
     return Vocabulary(spec, vocabulary, features, labels)

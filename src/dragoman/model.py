@@ -12,7 +12,7 @@ from dragoman.core import BOS, Encoded, Padded, Pair, Source, State, Step, StepF
 from dragoman.decoders import Decoder, DecoderSpec, RecurrentSpec, StillSpec, make_decoder
 from dragoman.encoders import Encoder, EncoderSpec, NothingSpec, TextSpec, make_encoder
 from dragoman.errors import UserError
-from dragoman.heads import HeadSpec, Vocabulary, VocabularySpec, make_head
+from dragoman.heads import Head, HeadSpec, VocabularySpec, make_head
 from dragoman.objectives import Aims, Loss, coverage
 from dragoman.quick import Course, Kept, Precision, Quick, fits
 from dragoman.spec import Positive, Spec
@@ -52,7 +52,7 @@ class Carried(NamedTuple):
 class Model(nn.Module):
     """An encoder, a decoder and a head. A language model's encoder reads nothing."""
 
-    def __init__(self, encoder: Encoder, decoder: Decoder, head: Vocabulary) -> None:
+    def __init__(self, encoder: Encoder, decoder: Decoder, head: Head) -> None:
         super().__init__()
         self.encoder, self.decoder, self.head = encoder, decoder, head
         self.precision: Precision = "fp32"  # of searches, where there is a quick form
@@ -68,7 +68,8 @@ class Model(nn.Module):
         def step(tokens: Tensor, state: State) -> Step:
             x = self.head.embed(tokens, enc)
             features, state, weights = self.decoder.step(x, state, ready)
-            return Step(self.head(features, alphabet, weights), state, weights)
+            log_probs = self.head(features, alphabet, weights)
+            return Step(log_probs, state, self.head.looked(log_probs, weights))
 
         return step, self.decoder.start(enc)
 
@@ -164,12 +165,22 @@ def build(spec: ModelSpec, sources: tuple[int, ...], target: int) -> Model:
     decoder = make_decoder(spec.decoder, spec.head.embedding, encoder.sizes, attention)
     if spec.head.kind == "copy" and not (attends(spec.decoder) and spec.encoder.kind == "text"):
         raise UserError("model.head.kind=copy needs attention over a single source of text")
+    if spec.head.kind == "pointer":
+        _check_pointer(spec, len(sources))
     labels = isinstance(spec.decoder, StillSpec)
-    model = Model(encoder, decoder, make_head(spec.head, target, decoder.size, labels))
+    head = make_head(spec.head, target, decoder.size, encoder.sizes.memory, labels)
+    model = Model(encoder, decoder, head)
     if spec.init is not None:
         for parameter in model.parameters():
             nn.init.uniform_(parameter, -spec.init, spec.init)
     return model
+
+
+def _check_pointer(spec: ModelSpec, columns: int) -> None:
+    if columns != 1:  # the padding between columns would shift the positions of the second
+        raise UserError("model.head.kind=pointer points into one source column")
+    if not isinstance(spec.decoder, RecurrentSpec):
+        raise UserError("model.head.kind=pointer needs model.decoder.kind=recurrent")
 
 
 def attends(spec: DecoderSpec) -> bool:

@@ -12,12 +12,14 @@ from pydantic import Field as Bound
 from dragoman.core import EOS
 from dragoman.data.batches import Ragged
 from dragoman.data.columns import Column
+from dragoman.data.positions import Positions
 from dragoman.data.text import FIRST, UNITS, Listed, UnitName, Units
 from dragoman.errors import UserError
 from dragoman.spec import Spec
 
 LOOK = 20_000  # how many values are looked at to choose units
 CLOSED = 256  # a column of no more different words than this is an inventory (phones, tags)
+ALL_UNITS: dict[str, Any] = UNITS | {"position": Positions}
 SHORT = 40  # characters: on average no longer than this is spelled, not cut into subwords
 
 
@@ -104,7 +106,7 @@ class TextField(Field):
             values = list(values)
             spec = settle(spec, values)
         lines = (clean(value, spec) for value in values)
-        return cls(spec, UNITS[spec.units].learn(lines, default_size(spec), spec.min_count))
+        return cls(spec, ALL_UNITS[spec.units].learn(lines, default_size(spec), spec.min_count))
 
     @property
     def size(self) -> int:  # type: ignore[override]
@@ -149,7 +151,8 @@ class TextField(Field):
 
     def symbol(self, i: int, copied: Sequence[str] = ()) -> str:
         """One symbol as people see it."""
-        return copied[i - self.size] if i >= self.size else self.units.tokens([i])[0]
+        beyond = copied and i >= self.size
+        return copied[i - self.size] if beyond else self.units.tokens([i])[0]
 
     def path(self, ids: Sequence[int]) -> list[int]:
         """The symbols before the end, in the order of the text."""
@@ -162,6 +165,8 @@ class TextField(Field):
         return self.units.files()
 
     def describe(self) -> str:
+        if self.spec.units == "position":
+            return "positions of the source"
         return (
             f"text by {self.spec.units} units, an alphabet of {self.size:,}"
             + (", lower-cased" if self.spec.lower else "")
@@ -174,7 +179,7 @@ class TextField(Field):
             raise UserError(
                 "the model's config does not say its units: it was not written by train"
             )
-        return cls(spec, UNITS[spec.units].load(read))
+        return cls(spec, ALL_UNITS[spec.units].load(read))
 
 
 def clean(value: str, spec: TextSpec) -> str:

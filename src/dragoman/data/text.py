@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 from dragoman.core import SPECIALS, UNK
 from dragoman.errors import UserError
 
-UnitName = Literal["char", "word", "subword", "bytes", "label", "features"]
+UnitName = Literal["char", "word", "subword", "bytes", "label", "features", "position"]
 FIRST = len(SPECIALS)
 SUBWORD_SENTENCES = 1_000_000  # as many lines as a subword model is trained on
 

@@ -10,6 +10,7 @@ from dragoman.encoders.base import (
 )
 from dragoman.encoders.match import Match, MatchSpec
 from dragoman.encoders.nothing import Nothing, NothingSpec
+from dragoman.encoders.points import Points, PointsSpec
 from dragoman.encoders.several import Several, SeveralSpec
 from dragoman.encoders.text import Text, TextSpec
 
@@ -18,6 +19,7 @@ ENCODERS |= {
     "nothing": Nothing,
     "several": Several,
     "match": Match,
+    "points": Points,
 }
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "Layout",
     "MatchSpec",
     "NothingSpec",
+    "PointsSpec",
     "SeveralSpec",
     "Sizes",
     "TextSpec",

@@ -14,6 +14,7 @@ from dragoman.search.direct import sample as direct_sample
 from dragoman.search.direct_beam import Rank
 from dragoman.search.direct_beam import beam as direct_beam
 from dragoman.search.mixtures import ensemble, fuse, known
+from dragoman.search.orders import VALID, each_once, ring, tour
 from dragoman.search.phrases import Phrases, require
 from dragoman.search.rules import (
     NEVER,
@@ -43,6 +44,7 @@ from dragoman.search.strategies import (
 __all__ = [
     "NEVER",
     "PLAIN",
+    "VALID",
     "Banks",
     "Limits",
     "Phrases",
@@ -57,6 +59,7 @@ __all__ = [
     "direct_beam",
     "direct_greedy",
     "direct_sample",
+    "each_once",
     "ensemble",
     "forbid",
     "force",
@@ -71,8 +74,10 @@ __all__ = [
     "prefix",
     "repetition_penalty",
     "require",
+    "ring",
     "sample",
     "top",
+    "tour",
     "walk",
     "within",
 ]
