@@ -10,6 +10,7 @@ from itertools import product
 
 import torch
 
+from dragoman.device import pick_device
 from dragoman.kernels.contract import Given
 from test_recurrence import learned, outcome, plainly, problem
 
@@ -86,7 +87,7 @@ def sequences(device: str) -> list[str]:
 
 def main() -> None:
     device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
-    torch.backends.cuda.matmul.allow_tf32 = False
+    pick_device(device)  # turns cuDNN's coarse products off
     wrong = sequences(device) + entropies(device) + recurrences(device)
     print("\n".join(wrong) or "all is right")
     sys.exit(bool(wrong))

@@ -2,15 +2,24 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from dragoman import load, search, train
+from dragoman.attention import AttentionSpec
 from dragoman.cells import StackSpec, make_cell
+from dragoman.config import TrainSpec
 from dragoman.core import BOS, PAD, move
+from dragoman.data.batches import Batch, Examples, Ragged
+from dragoman.decoders import RecurrentSpec
 from dragoman.device import pick_device
+from dragoman.encoders import TextSpec
+from dragoman.errors import DragomanError
+from dragoman.heads import VocabularySpec
 from dragoman.kernels import sequence
-from dragoman.model import ModelSpec
+from dragoman.model import ModelSpec, build
+from dragoman.stepping import Stepper
 from models import FEW, make, source
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -60,3 +69,107 @@ def test_training_learns_on_a_gpu_and_answers_on_a_cpu(precision: str, tmp_path:
     answers = [[p.text for p in model.predict(words, batch_size=7)] for model in (there, here)]
     assert answers[0] == answers[1]
     assert sum(a == w[::-1] for a, w in zip(answers[0], words, strict=True)) > 0.9 * len(words)
+
+
+# --- training steps as graphs
+
+
+def stepper(**changes: object) -> Stepper:
+    torch.manual_seed(0)
+    spec = ModelSpec(
+        encoder=TextSpec(cell="gru", embedding=16, hidden=16, dropout=0.0),
+        attention=AttentionSpec(size=16),
+        decoder=RecurrentSpec(cell="gru", hidden=32, dropout=0.0, readout_size=16),
+        head=VocabularySpec(embedding=16),
+    )
+    device = pick_device("cuda")
+    settings = TrainSpec(**({"precision": "fp32", "lr": 0.01} | changes))
+    return Stepper(build(spec, (50,), 50).to(device), settings, device, carries=False)
+
+
+def batches(count: int, rows: int = 7) -> list[Batch]:
+    chance = np.random.default_rng(0)
+    texts = [
+        Ragged.of([[*chance.integers(4, 50, 2 + (i + j) % 5), 2] for i in range(rows * count)])
+        for j in range(2)
+    ]
+    examples = Examples([texts[0]], texts[1])
+    return [examples.batch(np.arange(i * rows, (i + 1) * rows)) for i in range(count)]
+
+
+def course(run: Stepper, groups: list[list[Batch]]) -> list[float]:
+    run.model.train()
+    found = []
+    for number, group in enumerate(groups, 1):
+        found.append(float(run.step([run.prepare(b) for b in group], number, 0.01).nll))
+    return found
+
+
+@pytest.mark.parametrize("changes", [{}, {"ema": 0.5}, {"accumulate": 2}, {"optimizer": "sgd"}])
+def test_recorded_steps_are_the_steps(changes: dict) -> None:
+    size = 2 if "accumulate" in changes else 1
+    groups = [batches(4)[i : i + size] for i in range(0, 4, size)] * 5
+    fast, slow = stepper(**changes), stepper(**changes)
+    slow.recorder = None
+    a, b = course(fast, groups), course(slow, groups)
+    assert fast.recorder is not None
+    assert fast.recorder.tapes
+    assert np.allclose(a, b, rtol=2e-3)
+    assert b[-1] < b[0]
+    for one, two in zip(fast.model.parameters(), slow.model.parameters(), strict=True):
+        assert (one - two).abs().max() < 0.02
+    if fast.average and slow.average:
+        for name, tensor in fast.average.tensors.items():
+            assert (tensor - slow.average.tensors[name]).abs().max() < 0.02
+    assert fast.listen() == pytest.approx(slow.listen(), rel=2e-3)
+
+
+def test_chance_is_drawn_anew_for_each_recorded_step() -> None:
+    groups = [[batch] for batch in batches(1)] * 6
+    losses = []
+    for _ in range(2):
+        run = stepper(lr=1e-12)
+        run.model.decoder.dropout.p = run.model.encoder.dropout.p = 0.5
+        run.model.train()
+        mine = [float(run.step([run.prepare(g[0])], n, 1e-12).nll) for n, g in enumerate(groups, 1)]
+        losses.append(mine)
+    assert len(set(losses[0])) == 6  # a replay is no repetition
+    assert np.allclose(losses[0], losses[1], rtol=1e-4)  # but the seed decides
+
+
+def test_a_poisoned_step_is_skipped_and_named() -> None:
+    run, groups = stepper(), [[batch] for batch in batches(1)] * 9
+    course(run, groups[:4])
+    with torch.no_grad():
+        run.model.head.bias[5] = float("nan")
+    kept = run.model.encoder.reader.bottom.across.weight.clone()
+    run.step([run.prepare(groups[0][0])], 5, 0.01)
+    run.step([run.prepare(groups[0][0])], 6, 0.01)
+    with pytest.raises(DragomanError, match=r"at step 5 \(training rows \[0, 1, 2, 3"):
+        run.listen()
+    assert torch.equal(kept, run.model.encoder.reader.bottom.across.weight)
+
+
+def test_what_cannot_be_recorded_runs_without(caplog: pytest.LogCaptureFixture) -> None:
+    run, groups = stepper(), [[batch] for batch in batches(1)] * 6
+    plain = run.model.loss
+
+    def asking(*args: object, **rest: object) -> object:
+        loss, carried = plain(*args, **rest)
+        float(loss.nll.detach())  # waits for the device: a graph cannot
+        return loss, carried
+
+    run.model.loss = asking
+    found = course(run, groups)
+    assert run.recorder is None
+    assert sum("no CUDA graph" in message for message in caplog.messages) == 1
+    assert found[-1] < found[0]
+
+
+def test_compiled_kernels_equal_the_plain_code() -> None:
+    import interpreted
+
+    pick_device("cuda")
+    assert not interpreted.sequences("cuda")
+    assert not interpreted.entropies("cuda")
+    assert not interpreted.recurrences("cuda")

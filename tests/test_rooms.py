@@ -49,6 +49,7 @@ FLOORS = [
         "demo.dates",
         "demo.orders",
     ],
+    ["graphs"],
     ["stepping"],
     ["trainer"],
     ["training"],

@@ -21,12 +21,15 @@ class Average:
         self.model, self.decay = model, decay
         self.tensors = {n: p.detach().clone() for n, p in model.named_parameters()}
 
-    def update(self, step: int) -> None:
-        """Move towards the weights after the given step (counted from 1)."""
-        decay = min(self.decay, (1 + step) / (10 + step))
+    def weight(self, step: int) -> float:
+        """How far the average moves after the given step (counted from 1)."""
+        return 1 - min(self.decay, (1 + step) / (10 + step))
+
+    def move(self, weight: float | Tensor) -> None:
+        """Move towards the weights, so far."""
         with torch.no_grad():
             for name, parameter in self.model.named_parameters():
-                self.tensors[name].lerp_(parameter, 1 - decay)
+                self.tensors[name].lerp_(parameter, weight)
 
     @contextmanager
     def worn(self) -> Iterator[None]:
@@ -46,4 +49,4 @@ class Average:
             for name, parameter in self.model.named_parameters():
                 kept = parameter.detach().clone()
                 parameter.copy_(self.tensors[name])
-                self.tensors[name] = kept
+                self.tensors[name].copy_(kept)

@@ -11,6 +11,7 @@ from dragoman.core import EOS, PAD, SPECIALS, UNK, Encoded, Padded, Source, Stat
 from dragoman.errors import UserError
 from dragoman.kernels import entropy
 from dragoman.kernels.choice import plainly
+from dragoman.kernels.table import Table
 from dragoman.objectives import Loss, cross_entropy
 from dragoman.spec import Size, Spec
 
@@ -100,7 +101,7 @@ class Vocabulary(Head):
                 "with a readout of tanh or maxout"
             )
         self.vocabulary, self.labels = vocabulary, labels
-        self.table = nn.Embedding(vocabulary, spec.embedding, padding_idx=PAD)
+        self.table = Table(vocabulary, spec.embedding, padding_idx=PAD)
         self.bias = nn.Parameter(torch.zeros(vocabulary))
         self.weight = None if spec.tied else nn.Parameter(torch.empty(vocabulary, features))
         if self.weight is not None:

@@ -12,8 +12,11 @@ from torch import Tensor, nn
 from dragoman.config import TrainSpec
 
 
-def make_optimizer(spec: TrainSpec, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-    """The optimizer that a spec names.
+def make_optimizer(
+    spec: TrainSpec, parameters: Iterable[nn.Parameter], recorded: bool = False
+) -> torch.optim.Optimizer:
+    """The optimizer that a spec names; `recorded` where its steps go into a CUDA graph, which reads
+    the rate from the device.
 
     >>> type(make_optimizer(TrainSpec(optimizer="adagrad"), [nn.Parameter(torch.ones(1))])).__name__
     'Adagrad'
@@ -21,15 +24,18 @@ def make_optimizer(spec: TrainSpec, parameters: Iterable[nn.Parameter]) -> torch
     options: dict[str, Any] = {"lr": spec.lr, "weight_decay": spec.weight_decay}
     if spec.eps is not None and spec.optimizer != "sgd":
         options["eps"] = spec.eps
+    parameters = list(parameters)
+    if recorded:
+        options["lr"] = torch.tensor(spec.lr, device=parameters[0].device)
     if spec.optimizer == "sgd":
-        return torch.optim.SGD(parameters, momentum=spec.momentum, **options)
+        return torch.optim.SGD(parameters, momentum=spec.momentum, fused=recorded, **options)
     if spec.optimizer == "adadelta":
         return torch.optim.Adadelta(parameters, rho=0.95, **options)
     if spec.optimizer == "adagrad":
         # from zero, the very first steps would be as large as the rate itself
         return torch.optim.Adagrad(parameters, initial_accumulator_value=0.1, **options)
     kind = torch.optim.AdamW if spec.optimizer == "adamw" else torch.optim.Adam
-    return kind(parameters, fused=True, **options)
+    return kind(parameters, fused=True, capturable=recorded, **options)
 
 
 def rate(spec: TrainSpec, step: int, epoch: float, total: int, halvings: int) -> float:

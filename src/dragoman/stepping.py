@@ -14,6 +14,7 @@ from dragoman.core import Padded, Source, move
 from dragoman.crew import ALONE, Crew
 from dragoman.data.batches import Batch
 from dragoman.errors import DragomanError
+from dragoman.graphs import LOOK_EVERY, Recorder, give_up, heal, rounded
 from dragoman.kernels.choice import using
 from dragoman.memory import complaint, joined, parted, starved
 from dragoman.model import Carried, Model
@@ -22,6 +23,7 @@ from dragoman.optimizers import make_optimizer
 from dragoman.validate import EXPLODED
 
 RANKS_APART = 1_000_000_007  # between the seeds of two processes
+RECORDED = ("adam", "adamw", "sgd")  # optimizers that can skip a step on the device
 
 
 class Outcome(NamedTuple):
@@ -41,14 +43,20 @@ class Stepper:
         self.crew, self.parts = ALONE, 1
         self.lesson: nn.Module = Lesson(model)
         self.aims = Aims(spec.label_smoothing, spec.coverage, spec.sampling)
-        self.optimizer = make_optimizer(spec, model.parameters())
+        records = device.type == "cuda" and not carries and spec.optimizer in RECORDED
+        self.optimizer = make_optimizer(spec, model.parameters(), records)
         self.average = Average(model, spec.ema) if spec.ema else None
         self.carried: Carried | None = None
+        self.lr = spec.lr
         self.heard = torch.zeros((), dtype=torch.float64, device=device)  # nll, not yet read
+        self.recorder = self._recorder() if records else None
 
     def step(self, group: Sequence[Batch], number: int, lr: float) -> Outcome:
         """The step of that number (from 1) over some batches, each symbol counting the same."""
+        self.lr = lr
         tokens = int(self.crew.sums(sum(int(batch.target.mask.sum()) for batch in group))[0])
+        if (recorded := self._replayed(group, number, lr, tokens)) is not None:
+            return Outcome(recorded, tokens)
         mine = self._gradients(group, number, tokens)
         while mine is None:
             mine = self._gradients(group, number, tokens)
@@ -60,19 +68,22 @@ class Stepper:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         if self.average:
-            self.average.update(number)
+            self.average.move(self.average.weight(number))
         self.heard += total
         return Outcome(total / max(tokens, 1), tokens)
 
     def listen(self) -> float:
         """The summed loss since the last call; it lives on the device until somebody asks."""
+        self._look()
         heard = float(self.heard)
-        self.heard = torch.zeros_like(self.heard)
+        self.heard.zero_()
         return heard
 
     def join(self, crew: Crew) -> None:
         """Step together with other processes from now on."""
         self.crew, self.lesson = crew, crew.join(Lesson(self.model))
+        if crew.size > 1:  # gradients travel between steps of the way back: no graph holds that
+            self.recorder = None
 
     def _gradients(self, group: Sequence[Batch], number: int, tokens: int) -> Tensor | None:
         """The gradients of this process's share, and its -log p. Nothing where memory ran out and
@@ -111,6 +122,47 @@ class Stepper:
         if isinstance(self.lesson, nn.parallel.DistributedDataParallel) and not last:
             return self.lesson.no_sync()
         return contextlib.nullcontext()
+
+    def prepare(self, batch: Batch) -> Batch:
+        """A batch as steps like it; may be called from another thread, ahead of time."""
+        return rounded(batch) if self.recorder else batch
+
+    def _recorder(self) -> Recorder:
+        parameters = [p for p in self.model.parameters() if p.requires_grad]
+        return Recorder(
+            self._learn, parameters, self.optimizer, self.average, self.spec.clip, self.heard
+        )
+
+    def _learn(self, source: Source, target: Padded, tokens: Tensor) -> Tensor:
+        """Gradients of a batch; its -log p."""
+        with self._precision(), using(self.spec.kernel):
+            loss, _ = self.model.loss(source, target, self.aims)
+        (loss.total / tokens).backward()  # type: ignore[no-untyped-call]
+        return loss.nll
+
+    def _replayed(
+        self, group: Sequence[Batch], number: int, lr: float, tokens: int
+    ) -> Tensor | None:
+        """The step by CUDA graphs, where they are to be had: the mean -log p."""
+        if self.recorder is None or self.parts > 1:
+            return None
+        torch.manual_seed(_mix(self.spec.seed, number - 1))
+        try:
+            mean = self.recorder.step(list(group), number, lr, tokens)
+        except RuntimeError as error:
+            give_up(error)
+            heal()
+            self.recorder = None
+            self.optimizer.zero_grad(set_to_none=True)
+            return None
+        if number % LOOK_EVERY == 0:
+            self._look()
+        return mean
+
+    def _look(self) -> None:
+        """Stop if a recorded step would have poisoned the weights."""
+        if self.recorder and (poison := self.recorder.poisoned()):
+            guard(poison.mean, torch.tensor(poison.norm), poison.number, poison.group)
 
     def _backward(self, batch: Batch, tokens: int) -> Tensor:
         total, after = torch.zeros((), device=self.device), []

@@ -17,6 +17,7 @@ from dragoman.config import Config, TrainSpec, dump
 from dragoman.core import leaves, move, rebuild
 from dragoman.corpus import Corpus, Running, steps_of
 from dragoman.crew import ALONE, Crew
+from dragoman.data.ahead import Ahead
 from dragoman.data.batches import Batch, muted, nothing
 from dragoman.device import pick_device
 from dragoman.errors import DragomanError
@@ -58,6 +59,8 @@ class Trainer:
         self.progress = Progress()
         self.batches = steps_of(corpus, 0)
         self.per_epoch = max(1, math.ceil(len(self.batches) / self.spec.accumulate))  # of the first
+        self.ahead: Ahead[Batch] | None = None
+        self.ahead_of: object = None  # the batches that are made ahead
         self.begun = time.monotonic()
         self.best = weights_of(self.model)
         self.saved: int | None = None  # the step of the last checkpoint
@@ -101,6 +104,8 @@ class Trainer:
                 self._checkpoint()  # first: a longer run would not evaluate here
                 self._evaluate()
         self.reporter.close()
+        if self.ahead is not None:
+            self.ahead.close()
 
     def _attend(self) -> None:
         """What is due after a step: to leave, if asked to; to evaluate; to save. A resumed run
@@ -156,8 +161,21 @@ class Trainer:
             self.stepper.carried = None
             self.batches = steps_of(self.corpus, progress.epoch)
         for _ in range(min(self.spec.accumulate, len(self.batches) - progress.position)):
-            yield self._batch(progress.position)
+            yield self._next(progress.position)
             progress.position += 1
+
+    def _next(self, position: int) -> Batch:
+        """A batch, made ahead of its time where a device would otherwise wait for it."""
+        if self.device.type == "cpu":
+            return self._batch(position)
+        if self.ahead is None or self.ahead_of is not self.batches:
+            if self.ahead is not None:
+                self.ahead.close()
+            self.ahead_of = self.batches
+            self.ahead = Ahead(
+                lambda place: self.stepper.prepare(self._batch(place)), len(self.batches)
+            )
+        return self.ahead.get(position)
 
     def _batch(self, position: int) -> Batch:
         if isinstance(self.batches, list):
@@ -181,7 +199,7 @@ class Trainer:
         figures = {
             "step": progress.step,
             "epoch": round(progress.epoch + progress.position / max(len(self.batches), 1), 3),
-            "lr": self.stepper.optimizer.param_groups[0]["lr"],
+            "lr": self.stepper.lr,
             "train_loss": progress.nll / max(progress.tokens, 1),
             **{f"dev_{name}": value for name, value in told.items()},
         }

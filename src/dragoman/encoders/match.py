@@ -11,6 +11,7 @@ from dragoman.core import PAD, Encoded, Padded, Source, masked_select_state
 from dragoman.encoders.base import Encoder, Layout, Sizes
 from dragoman.errors import UserError
 from dragoman.kernels import portable, sequence
+from dragoman.kernels.table import Table
 from dragoman.spec import Size
 
 
@@ -41,7 +42,7 @@ class Match(Encoder):
         each = spec.model_copy(update={"hidden": size // 2}) if spec.bidirectional else spec
         if spec.tied and len(set(vocabularies)) > 1:
             raise UserError("model.encoder.tied needs one alphabet: set data.shared=sources")
-        tables = [nn.Embedding(v, spec.embedding, padding_idx=PAD) for v in vocabularies]
+        tables = [Table(v, spec.embedding, padding_idx=PAD) for v in vocabularies]
         self.tables = nn.ModuleList([tables[0]] * 2 if spec.tied else tables)
         self.premise = Reader(each, spec.embedding, spec.bidirectional)
         self.hypothesis = Reader(spec, spec.embedding, bidirectional=False)

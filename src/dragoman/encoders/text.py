@@ -8,6 +8,7 @@ from dragoman.cells import CELLS, Reader, StackSpec
 from dragoman.core import PAD, Encoded, Padded, Source, State
 from dragoman.encoders.base import Encoder, Sizes
 from dragoman.errors import UserError
+from dragoman.kernels.table import Table
 from dragoman.spec import Size
 
 
@@ -30,7 +31,7 @@ class Text(Encoder):
         if spec.summary == "backward" and not spec.bidirectional:
             raise UserError("encoder.summary=backward needs encoder.bidirectional=true")
         self.spec = spec
-        self.table = nn.Embedding(vocabulary, spec.embedding, padding_idx=PAD)
+        self.table = Table(vocabulary, spec.embedding, padding_idx=PAD)
         self.reader = Reader(spec, spec.embedding, spec.bidirectional)
         self.dropout = nn.Dropout(spec.dropout)
         width, slots = self.reader.width, CELLS[spec.cell].slots

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Everything that needs a GPU: the tests there, then the training benchmark.
+#   benchmarks/speed/gpu.sh OUTPUT_FOLDER
+# PYTHONPATH must find the package and its tests.
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+python -m pytest -q -x --no-header -p no:cacheprovider "$here/../../tests/test_gpu.py" 2>&1 | tail -40
+python "$here/train_step.py" cuda --out "$1/train_cuda.json"

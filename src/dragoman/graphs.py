@@ -1,0 +1,211 @@
+"""Training steps recorded as CUDA graphs, one for each shape of batch, and replayed.
+
+A step is many hundred small kernels; launched one by one, the device waits for Python. The first
+batch of a shape runs as usual, the second is recorded, all later ones are replayed: no launches and
+nothing that waits for the device. Shapes are rounded up, so that they come again; padding changes
+nothing. A step that would poison the weights is skipped on the device, and so are all after it; the
+host looks every few steps, and always before it writes anything down.
+"""
+
+import math
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.average import Average
+from dragoman.core import Padded, Source, leaves, tree_map
+from dragoman.data.batches import Batch
+from dragoman.kernels.choice import logger
+from dragoman.validate import EXPLODED
+
+GRAPHS = 96  # kept at a time
+LOOK_EVERY = 50  # steps between looks at whether all is well
+
+Learn = Callable[[Source, Padded, Tensor], Tensor]  # (source, target, tokens) -> nll, gradients
+Inputs = tuple[Source, Padded]
+
+
+class Poison(NamedTuple):
+    """The first step that was skipped, and the batches it was made of."""
+
+    number: int
+    mean: float  # -log p of a symbol
+    norm: float  # of the gradient
+    group: tuple[Batch, ...]
+
+
+class Tape(NamedTuple):
+    """A recorded piece of work and the tensors it reads."""
+
+    graph: torch.cuda.CUDAGraph
+    inputs: list[Tensor]
+
+
+class Recorder:
+    """Steps of one model with one optimizer on one GPU."""
+
+    def __init__(
+        self,
+        learn: Learn,
+        parameters: list[nn.Parameter],
+        optimizer: torch.optim.Optimizer,
+        average: Average | None,
+        clip: float | None,
+        heard: Tensor,
+    ) -> None:
+        self.learn, self.parameters, self.average = learn, parameters, average
+        self.optimizer, self.clip, self.heard = optimizer, clip or math.inf, heard
+        device = heard.device
+        self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self.pool = torch.cuda.graph_pool_handle()
+        self.tapes: OrderedDict[tuple[object, ...], Tape] = OrderedDict()
+        self.met: set[tuple[object, ...]] = set()
+        self.kept: list[Tensor] = []  # gradients that outlive a batch, under accumulation
+        self.recent: deque[tuple[int, tuple[Batch, ...]]] = deque(maxlen=LOOK_EVERY + 1)
+        self.knobs = torch.zeros(4, dtype=torch.float64, device=device)
+        self.total, self.mean = torch.zeros(2, device=device).unbind()
+        self.first = torch.zeros(3, dtype=torch.float64, device=device)  # number, mean, norm
+        self.poison = torch.zeros((), device=device)
+        optimizer.found_inf = self.poison  # type: ignore[attr-defined]  # 1: no step
+
+    def step(self, group: list[Batch], number: int, lr: float, tokens: int) -> Tensor:
+        """One step; the mean -log p, which the next step overwrites."""
+        weight = self.average.weight(number) if self.average else 0.0
+        knobs = torch.tensor([lr, max(tokens, 1), number, weight], dtype=torch.float64)
+        self.recent.append((number, tuple(group)))
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            self.knobs.copy_(knobs.pin_memory(), non_blocking=True)
+            if len(group) == 1:
+                self._play("whole", group[0], self._whole)
+            else:
+                self._keep_gradients()
+                for batch in group:
+                    self._play("part", batch, self._part)
+                self._play("move", None, lambda inputs: self._move(keep=True))
+        torch.cuda.current_stream().wait_stream(self.stream)
+        return self.mean
+
+    def poisoned(self) -> Poison | None:
+        """Wait for the device and see whether a step was skipped."""
+        number, mean, norm = self.first.tolist()
+        if not number:
+            return None
+        groups = dict(self.recent)
+        return Poison(int(number), mean, norm, groups.get(int(number), ()))
+
+    def _play(self, kind: str, batch: Batch | None, work: Callable[[Inputs | None], None]) -> None:
+        """Do a piece of work: as usual, recording it, or from its record."""
+        inputs = None if batch is None else (batch.source, batch.target)
+        tensors = [] if inputs is None else leaves(inputs)
+        key = (kind, *((tuple(t.shape), t.dtype) for t in tensors))
+        if key not in self.met:
+            self.met.add(key)
+            work(self._moved(inputs))
+            return
+        tape = self.tapes.get(key)
+        if tape is None:
+            tape = self._record(work, self._moved(inputs))
+            self.tapes[key] = tape
+            if len(self.tapes) > GRAPHS:
+                self.tapes.popitem(last=False)
+        else:
+            self.tapes.move_to_end(key)
+            for static, tensor in zip(tape.inputs, tensors, strict=True):
+                static.copy_(tensor, non_blocking=True)
+        tape.graph.replay()
+
+    def _record(self, work: Callable[[Inputs | None], None], inputs: Inputs | None) -> Tape:
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")
+        try:
+            work(inputs)
+        finally:
+            graph.capture_end()
+        return Tape(graph, [] if inputs is None else leaves(inputs))
+
+    def _moved(self, inputs: Inputs | None) -> Inputs | None:
+        device = self.heard.device
+        return inputs and tree_map(lambda t: t.to(device, non_blocking=True), inputs)
+
+    def _keep_gradients(self) -> None:
+        if not self.kept:
+            self.kept = [torch.zeros_like(p) for p in self.parameters]
+        for parameter, kept in zip(self.parameters, self.kept, strict=True):
+            parameter.grad = kept
+
+    def _whole(self, inputs: Inputs | None) -> None:
+        for parameter in self.parameters:
+            parameter.grad = None
+        self._part(inputs)
+        self._move(keep=False)
+
+    def _part(self, inputs: Inputs | None) -> None:
+        assert inputs is not None
+        self.total += self.learn(*inputs, self.knobs[1].float())
+
+    def _move(self, keep: bool) -> None:
+        """From gradients to weights."""
+        norm = nn.utils.clip_grad_norm_(self.parameters, self.clip)
+        torch.div(self.total, self.knobs[1].float(), out=self.mean)
+        bad = ~((self.mean < EXPLODED) & torch.isfinite(norm))
+        found = torch.stack([self.knobs[2], self.mean.double(), norm.double()])
+        self.first.copy_(torch.where(bad & (self.first[0] == 0), found, self.first))
+        torch.maximum(self.poison, bad.float(), out=self.poison)
+        for group in self.optimizer.param_groups:
+            group["lr"].copy_(self.knobs[0])
+        self.optimizer.step()
+        if self.average:
+            self.average.move(self.knobs[3].float())
+        self.heard += self.total
+        self.total.zero_()
+        if keep:
+            torch._foreach_zero_(self.kept)
+
+
+def heal() -> None:
+    """Bring the random numbers of the device back to order after a recording that failed."""
+    torch.cuda.synchronize()
+    for generator in torch.cuda.default_generators:
+        generator.graphsafe_set_state(generator.clone_state())
+
+
+def give_up(error: Exception) -> None:
+    """Say, once, that steps run one kernel at a time from now on."""
+    first = str(error).splitlines()[0] if str(error) else type(error).__name__
+    logger.warning("no CUDA graph for the training step, it runs without: %s", first)
+
+
+def rounded(batch: Batch) -> Batch:
+    """The batch with rows and lengths rounded up, where its columns are symbols, in memory that
+    a device can fetch from by itself.
+    """
+    parts = [batch.source] if isinstance(batch.source, Padded) else list(batch.source)
+    if all(not part.values.is_floating_point() for part in parts):
+        parts = [_widened(part) for part in parts]
+        batch = batch._replace(target=_widened(batch.target))
+    source = parts[0] if isinstance(batch.source, Padded) else tuple(parts)
+    pinned = tree_map(lambda t: t.pin_memory(), (source, batch.target))
+    return batch._replace(source=pinned[0], target=pinned[1])
+
+
+def _widened(part: Padded) -> Padded:
+    rows, length = part.mask.shape
+    high, wide = _up(rows, 8), _up(length, 4 if length <= 64 else 16)
+    values = part.values.new_zeros(high, wide, *part.values.shape[2:])
+    values[:rows, :length] = part.values
+    mask = part.mask.new_zeros(high, wide)
+    mask[:rows, :length] = part.mask
+    return Padded(values, mask)
+
+
+def _up(number: int, to: int) -> int:
+    """
+    >>> _up(13, 4), _up(0, 4)
+    (16, 0)
+    """
+    return -(-number // to) * to
