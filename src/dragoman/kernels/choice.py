@@ -75,7 +75,9 @@ def tell(choice: Choice) -> None:
 
 
 def has_triton(device: torch.device, kind: torch.dtype) -> bool:
-    """Whether Triton's kernels may run there, and are not unwanted."""
+    """Whether Triton's kernels may run there, and are not unwanted; they never leave torch."""
+    if torch.compiler.is_exporting():
+        return False
     return _wanted.get() in ("auto", "triton") and _without_triton(device, kind) is None
 
 
