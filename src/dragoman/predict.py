@@ -131,12 +131,13 @@ class Predictor:
         inputs: Iterable[Input | Asked],
         options: SearchSpec | None = None,
         batch_size: int = 32,
+        first: int = 0,
     ) -> Iterator[Prediction]:
         """Predictions one by one, in order and in bounded memory, however long the input is.
 
         A batch size of 1 answers each input before it asks for the next.
         """
-        rest, first = iter(inputs), 0
+        rest = iter(inputs)
         ahead = batch_size * CHUNK if batch_size > 1 else 1
         while chunk := list(islice(rest, ahead)):
             yield from self.predict(chunk, options, batch_size, first)

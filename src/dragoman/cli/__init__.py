@@ -45,6 +45,7 @@ def cli(debug: bool) -> None:
 for verb in (
     learn.train,
     apply.predict,
+    apply.merge,
     apply.score,
     judge.evaluate,
     draw.plot,

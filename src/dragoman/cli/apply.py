@@ -1,7 +1,7 @@
 """The verbs that use models: they read stdin or files and write lines to stdout."""
 
 import sys
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,8 @@ import click
 
 from dragoman.cli.options import (
     MODEL,
+    bad_line_option,
+    delivery_options,
     helper_options,
     load,
     rule_options,
@@ -44,89 +46,103 @@ from dragoman.errors import UserError
 )
 @helper_options
 @speed_options
-def predict(
-    model: Path, inputs: str, batch_size: int, device: str, layout: str, stream: bool, **given: Any
-) -> None:
+@delivery_options
+def predict(model: Path, inputs: str, batch_size: int, device: str, **given: Any) -> None:
     """Answer each line of INPUTS (default: stdin) with one line on stdout."""
-    from dragoman.output import FORMATS
+    from dragoman.inputs import known_columns
+    from dragoman.shards import Task
 
-    jobs = given.pop("jobs")
+    how = {name: given.pop(name) for name in ("jobs", "stream", "output", "shard", "engine")}
     helpers = {name: given.pop(name) for name in ("others", "lm", "dictionary", "precision")}
-    columns, required = given.pop("column"), given.pop("require_column")
+    columns, required, layout, on_bad = (
+        given.pop(name) for name in ("column", "require_column", "layout", "on_bad_line")
+    )
     if given["lm_weight"] is not None and helpers["lm"] is None:
         raise UserError("--lm-weight says how much a language model counts: name one with --lm")
     if helpers["dictionary"]:
         given["replace_unknown"] = True
     predictor = load(model, device, **helpers)
-    asked = _asked(
-        inputs, columns or _known(predictor, inputs), required, len(predictor.fields.sources)
-    )
     # an option that is not given may be repeated, too: then it is an empty tuple
     options = predictor.options(**{name: v for name, v in given.items() if v != ()})
-    if stream:
-        _write_along(predictor, asked, options, layout)
-        return
-    if inputs == "-" and sys.stdin.isatty():
+    columns = columns or known_columns(predictor, inputs)
+    task = Task(model, inputs, columns, required, layout, options, helpers, on_bad)
+    if how["stream"]:
+        _write_along(predictor, task)
+    elif how["shard"] or how["engine"] == "ray":
+        _write_apart(predictor, task, how, device, batch_size)
+    else:
+        _write(predictor, task, how, device, batch_size)
+
+
+def _write(predictor: Any, task: Any, how: dict[str, Any], device: str, batch_size: int) -> None:
+    """All answers in one stream, to stdout or, whole or not at all, to a file."""
+    from dragoman.output import FORMATS
+    from dragoman.shards import write_lines
+
+    if task.inputs == "-" and sys.stdin.isatty():
         batch_size = 1  # somebody is typing: answer each line at once
-    answers = predictor.stream(asked, options, batch_size)
-    if jobs > 1 and batch_size > 1:
+    asked = task.read(predictor)
+    answers = predictor.stream(asked, task.options, batch_size)
+    if how["jobs"] > 1 and batch_size > 1:
         from dragoman.jobs import Order, answered
 
-        answers = answered(Order(model, device, helpers, options, batch_size), asked, jobs)
-    for place, prediction in enumerate(answers):
-        click.echo(FORMATS[layout](prediction, place))
+        order = Order(task.model, device, task.helpers, task.options, batch_size)
+        answers = answered(order, asked, how["jobs"])
+    lines = (FORMATS[task.layout](answer, place) for place, answer in enumerate(answers))
+    if how["output"]:
+        write_lines(how["output"], lines)
+    else:
+        for line in lines:
+            click.echo(line)
+    asked.complain(partial(click.echo, err=True))
 
 
-def _write_along(predictor: Any, prompts: Iterator[Any], options: Any, layout: str) -> None:
+def _write_apart(
+    predictor: Any, task: Any, how: dict[str, Any], device: str, batch_size: int
+) -> None:
+    """Answers in pieces, by this process or by many."""
+    from dragoman.shards import finished, parse_shard, write_shard
+
+    if how["output"] is None or task.inputs == "-":
+        raise UserError("--shard and --on ray need a file of inputs and an output: -o out.txt")
+    if how["engine"] == "ray":
+        from dragoman.rays import on_ray
+
+        total = on_ray(task, how["output"], how["jobs"], device, batch_size)
+        click.echo(f"{how['output']}: {total:,} inputs answered", err=True)
+        return
+    shard = parse_shard(how["shard"])
+    path = shard.path(how["output"])
+    if finished(task, path, shard):
+        click.echo(f"{path}: there already, skipped", err=True)
+        return
+    write_shard(task, how["output"], shard, predictor, batch_size)
+
+
+@click.command()
+@click.argument("output", type=click.Path(path_type=Path))
+@click.option("--keep", is_flag=True, help="Leave the pieces where they are.")
+def merge(output: Path, keep: bool) -> None:
+    """Join the pieces that `predict --shard i/n -o OUTPUT` wrote, if they are all there."""
+    from dragoman import shards
+
+    total, pieces = shards.merge(output)
+    if not keep:
+        shards.remove(output)
+    click.echo(f"{output}: {total:,} inputs answered, in {pieces} pieces", err=True)
+
+
+def _write_along(predictor: Any, task: Any) -> None:
     """Text while it is written: with its own line breaks, for people and not for line counts."""
     from dragoman.streaming import refuse
 
-    if layout != "text":
-        raise UserError(f"--stream writes text alone: leave --format {layout} out")
-    refuse(predictor.team, options)  # before anybody has typed a prompt
-    for place, prompt in enumerate(prompts):
-        for piece in predictor.generate(prompt, options, place):
+    if task.layout != "text":
+        raise UserError(f"--stream writes text alone: leave --format {task.layout} out")
+    refuse(predictor.team, task.options)  # before anybody has typed a prompt
+    for place, prompt in enumerate(task.read(predictor)):
+        for piece in predictor.generate(prompt, task.options, place):
             click.echo(piece, nl=False)
         click.echo()
-
-
-def _known(predictor: Any, path: str) -> str | None:
-    """The source columns of a table, as the model was trained on them; lines have none."""
-    if Path(path.removesuffix(".gz")).suffix not in (".tsv", ".csv", ".jsonl"):
-        return None
-    count = max(len(predictor.fields.sources), 1)
-    trained = predictor.config.data.columns or range(1, count + 1)
-    return ",".join(str(column) for column in trained[:count])
-
-
-def _asked(path: str, columns: str | None, required: str | None, count: int) -> Iterator[Any]:
-    """The inputs of a file: `count` columns of source, and perhaps one of required phrases."""
-    from dragoman.data.rows import iter_inputs
-    from dragoman.decode import Asked
-
-    count = max(count, 1)
-    chosen: list[int | str] = list(range(1, count + 1))
-    if columns is not None:
-        chosen = [int(c) if c.isdigit() else c for c in columns.split(",")]
-    if required is not None:
-        chosen.append(int(required) if required.isdigit() else required)
-    plain = columns is None and required is None and count == 1
-    layout: Any = "lines" if plain else "auto"
-    wanted = None if plain else chosen
-    warned = count == 1
-    for line, row in enumerate(
-        iter_inputs([path], format=layout, columns=wanted, count=len(chosen)), 1
-    ):
-        if not warned and any(row[:count]) and not all(row[:count]):
-            click.echo(
-                f"dragoman: line {line}: this model reads {count} columns, tabs between them; "
-                "what is missing is taken as empty",
-                err=True,
-            )
-            warned = True
-        phrases = row[-1].split(" ||| ") if required is not None else ()
-        texts = row[:-1] if required is not None else row
-        yield Asked(tuple(texts), tuple(phrase for phrase in phrases if phrase.strip()))
 
 
 @click.command()
@@ -135,13 +151,14 @@ def _asked(path: str, columns: str | None, required: str | None, count: int) -> 
 @click.option("--format", "layout", type=click.Choice(["text", "jsonl"]), default="text")
 @click.option("--batch-size", type=click.IntRange(1), default=32, show_default=True)
 @click.option("--device", default="cpu", show_default=True)
+@bad_line_option
 @click.option(
     "--rank",
     is_flag=True,
     help="A line is a source (if there is one) and candidates, between tabs: best first.",
 )
 def score(
-    model: Path, data: tuple[str, ...], layout: str, batch_size: int, device: str, rank: bool
+    model: Path, data: tuple[str, ...], layout: str, batch_size: int, device: str, **rest: Any
 ) -> None:
     """Log-probability of each given target, given its source (if there is one)."""
     from itertools import islice
@@ -150,15 +167,24 @@ def score(
     from dragoman.output import score_json, score_text
 
     predictor = load(model, device)
-    if rank:
+    if rest["rank"]:
         _rank(predictor, list(data) or ["-"], layout)
         return
     count = len(predictor.fields.sources) + 1
-    rows = iter_inputs(list(data) or ["-"], format="auto" if count > 1 else "lines", count=count)
+    problems: dict[str, int] = {}
+    rows = iter_inputs(
+        list(data) or ["-"],
+        format="auto" if count > 1 else "lines",
+        count=count,
+        on_bad=rest["on_bad_line"],
+        problems=problems,
+    )
     write = score_text if layout == "text" else score_json
     while chunk := list(islice(rows, batch_size * 16)):
         for scored in predictor.score(chunk, batch_size):
             click.echo(write(scored))
+    for problem, times in problems.items():
+        click.echo(f"dragoman: {times} lines: {problem} (taken as empty)", err=True)
 
 
 def _rank(predictor: Any, data: list[str], layout: str) -> None:

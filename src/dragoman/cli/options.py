@@ -103,6 +103,42 @@ def helper_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
+bad_line_option = click.option(
+    "--on-bad-line",
+    type=click.Choice(["skip", "error"]),
+    default="skip",
+    show_default=True,
+    help="What to do with a line that lacks columns or cannot be read: take it as empty, or stop.",
+)
+
+
+def delivery_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Where answers go, and who works on them."""
+    return _all(
+        command,
+        bad_line_option,
+        click.option(
+            "-o",
+            "--output",
+            type=click.Path(path_type=Path),
+            help="File for the answers, written whole or not at all; default: stdout.",
+        ),
+        click.option(
+            "--shard",
+            metavar="I/N",
+            help="Answer the I-th of N pieces; `dragoman merge` joins them. Done ones are skipped.",
+        ),
+        click.option(
+            "--on",
+            "engine",
+            type=click.Choice(["here", "ray"]),
+            default="here",
+            show_default=True,
+            help="ray: a Ray cluster, with --jobs workers.",
+        ),
+    )
+
+
 def _all(command: Callable[..., Any], *options: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(options):
         command = option(command)

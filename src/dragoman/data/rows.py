@@ -135,11 +135,18 @@ def iter_rows(
 
 
 def iter_inputs(
-    paths: Paths, *, format: Format = "lines", columns: Columns = None, count: int = 1
+    paths: Paths,
+    *,
+    format: Format = "lines",
+    columns: Columns = None,
+    count: int = 1,
+    on_bad: BadLines = "skip",
+    problems: dict[str, int] | None = None,
 ) -> Iterator[tuple[str, ...]]:
     """Inputs to predict from: n lines give n rows, whatever is in them.
 
-    What cannot be read becomes U+FFFD, what is missing becomes the empty text.
+    What cannot be read becomes U+FFFD, what is missing becomes the empty text; `problems` counts
+    such lines (blank ones are none), and `on_bad="error"` stops at the first.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "inputs.txt"
@@ -149,7 +156,13 @@ def iter_inputs(
     """
     names = _names(paths)
     kind = _kind(names, format, columns, count)
-    for values, _, _, _ in parse(names, kind, columns, count, pad=True):
+    for values, name, line, problem in parse(names, kind, columns, count, pad=True):
+        if problem and problem != "empty line":
+            if on_bad == "error":
+                remedy = _REMEDIES.get(problem, "correct the line")
+                raise UserError(f"{name}:{line}: {problem}; {remedy}, or --on-bad-line skip")
+            if problems is not None:
+                problems[problem] = problems.get(problem, 0) + 1
         yield values
 
 
