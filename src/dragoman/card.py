@@ -1,19 +1,27 @@
 """The model card: what a folder holds, for the person who finds it."""
 
+import hashlib
+import platform
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from dragoman import __version__
 from dragoman.corpus import Corpus
+from dragoman.data.fields import TextField
+from dragoman.data.text import Listed
 from dragoman.recipes import recipe, recipe_names
-from dragoman.validate import better
+from dragoman.validate import Evaluation, better
 
-USE = """Text metrics are of greedy decoding, by the model's own history.
-
-```
-dragoman predict model/ < inputs.txt
-python -c 'import dragoman; print(dragoman.load("model/")("some text"))'
+MODEL = "model/"  # what the card calls the folder it lies in; `dragoman info` knows better
+USE = f"""```
+dragoman predict {MODEL} < inputs.txt
+python -c 'import dragoman; print(dragoman.load("{MODEL}")("some text"))'
 ```
 """
 
@@ -23,31 +31,109 @@ def card(
     weights: Mapping[str, Tensor],
     history: Sequence[Mapping[str, float]],
     metric: str,
+    proof: Evaluation | None = None,
 ) -> str:
-    """Markdown about a trained model."""
-    config, best, last = corpus.config, _best(history, metric), history[-1]
-    rows, files = corpus_unit(corpus), ", ".join(config.data.train) or "given pairs"
-    lines = [
-        f"# {config.recipe}",
-        "",
-        _about(config.recipe),
-        "",
-        f"- parameters: {sum(tensor.numel() for tensor in weights.values()):,}",
-        *(f"- {line}" for line in _columns(corpus)),
-        f"- trained on {len(corpus.train):,} {rows} ({files}), seed {config.train.seed}, "
-        f"{int(last['step']):,} steps",
-        f"- the weights are those of step {int(best['step']):,}, "
-        f"the best of {len(history)} evaluations on {len(corpus.dev):,} dev {rows} by {metric}",
-        "",
-        "| dev metric | value |",
-        "|---|---|",
-        *(f"| {k.removeprefix('dev_')} | {v:.3f} |" for k, v in best.items() if k[:4] == "dev_"),
-        "",
-        USE,
-        f"Written by dragoman {__version__}. All files are data, with checksums in manifest.json.",
-        "",
+    """Markdown about a trained model. `proof` is what its weights wrote when they were judged."""
+    config, best = corpus.config, _best(history, metric)
+    numbers = sum(tensor.numel() for tensor in weights.values())
+    size = sum(tensor.numel() * tensor.element_size() for tensor in weights.values())
+    parts = [
+        [f"# {config.recipe}", "", _about(config.recipe)],
+        [
+            *(f"- {line}" for line in _columns(corpus)),
+            f"- {numbers:,} parameters, {size / 1e6:.1f} MB",
+            *_training(corpus, history, metric),
+        ],
+        ["## How good it is", "", *_figures(best, proof)],
+        _examples(proof),
+        ["## Use", "", USE.rstrip()],
+        ["## Limits", "", *(f"- {line}" for line in _limits(corpus))],
+        ["## Made with", "", *(f"- {line}" for line in _made_with(config.data.train))],
     ]
-    return "\n".join(lines)
+    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def _training(corpus: Corpus, history: Sequence[Mapping[str, float]], metric: str) -> list[str]:
+    config, rows = corpus.config, corpus_unit(corpus)
+    files = ", ".join(config.data.train) or "given in memory"
+    return [
+        f"- trained on {len(corpus.train):,} {rows} ({files}), seed {config.train.seed}, "
+        f"{int(history[-1]['step']):,} steps",
+        f"- the weights are those of step {int(_best(history, metric)['step']):,}, "
+        f"the best of {len(history)} evaluations on {len(corpus.dev):,} dev {rows} by {metric}",
+    ]
+
+
+def _figures(best: Mapping[str, float], proof: Evaluation | None) -> list[str]:
+    """Dev metrics, with intervals and signatures where they are known."""
+    known = proof.intervals() if proof else {}
+    lines = ["| dev metric | value | 95 % interval | signature |", "|---|---|---|---|"]
+    for key, value in best.items():
+        if key.startswith("dev_"):
+            name = key.removeprefix("dev_")
+            score = known.get(name)
+            bounds = str(score.interval) if score and score.interval else ""
+            signature = (score.signature if score else None) or ""
+            lines.append(f"| {name} | {value:.3f} | {bounds} | {signature} |")
+    told = "Of greedy decoding, by the model's own history." if known else ""
+    return [*lines, "", told] if told else lines
+
+
+def _examples(proof: Evaluation | None) -> list[str]:
+    """Dev rows, what the model wrote for them, and what it should have written."""
+    if not proof or not proof.samples or not proof.samples[0].source:
+        return []
+    lines = ["## Examples", "", "| input | answer | reference |", "|---|---|---|"]
+    for source, written, wanted in proof.samples:
+        cells = [" · ".join(source), written, wanted]
+        lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
+    return lines
+
+
+def _cell(text: str) -> str:
+    """A text in a table: one line, not too long.
+
+    >>> _cell("a|b")
+    'a\\\\|b'
+    """
+    short = text if len(text) <= 80 else f"{text[:79]}…"
+    return " ".join(short.split()).replace("\\", "\\\\").replace("|", "\\|")
+
+
+def _limits(corpus: Corpus) -> list[str]:
+    fields = corpus.fields
+    lines = []
+    for name, field in fields.sources.items():
+        if isinstance(field, TextField):
+            lines.append(f"{name}: read up to {field.spec.max_length:,} symbols, the rest is cut")
+            if field.spec.units in ("char", "word", "features"):
+                lines.append(f"{name}: what is not in the alphabet is read as <unk>")
+    if isinstance(fields.target.units, Listed):
+        lines.append(f"writes nothing beyond its {fields.target.size:,} symbols")
+    lines.append("judged on rows like those it learned from; elsewhere nobody has looked")
+    return lines
+
+
+def _made_with(files: Sequence[str]) -> list[str]:
+    """Versions, the command, and which files exactly were read."""
+    own = Path(sys.argv[0]).name in ("dragoman", "__main__.py")
+    command = shlex.join(["dragoman", *sys.argv[1:]]) if own else "dragoman.train, from Python"
+    python = platform.python_version()
+    found = [f"dragoman {__version__}, torch {torch.__version__}, Python {python}", f"`{command}`"]
+    for name in files:
+        if digest := _digest(name):
+            found.append(f"{name}: sha256 {digest}")
+    return [*found, "all files here are data, with checksums in manifest.json"]
+
+
+@lru_cache(maxsize=64)
+def _digest(name: str) -> str | None:
+    """The checksum of a file; nothing for what can be read only once, or is gone."""
+    path = Path(name)
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _about(name: str) -> str:

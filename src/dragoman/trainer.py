@@ -63,6 +63,7 @@ class Trainer:
         self.ahead_of: object = None  # the batches that are made ahead
         self.begun = time.monotonic()
         self.best = weights_of(self.model)
+        self.proof: Evaluation | None = None  # what the best weights wrote; not known once resumed
         self.saved: int | None = None  # the step of the last checkpoint
 
     def resume(self, snapshot: Snapshot) -> None:
@@ -207,7 +208,7 @@ class Trainer:
         progress.history.append(figures)
         improved = progress.judge(self.metric, told[self.metric], self.spec)
         if improved or len(progress.history) == 1:
-            self.best = judged
+            self.best, self.proof = judged, found
         if found:
             self.reporter.evaluation(figures, self.metric, improved, found.sample)
             self._publish([sample._asdict() for sample in found.samples])
@@ -227,7 +228,8 @@ class Trainer:
     def _publish(self, samples: list[dict[str, object]]) -> None:
         """The model folder always holds the best model so far, with all metrics."""
         lines = "".join(json.dumps(figures) + "\n" for figures in self.progress.history)
-        about = card(self.corpus, self.best, self.progress.history, self.metric)
+        history = self.progress.history
+        about = card(self.corpus, self.best, history, self.metric, self.proof)
         extra = {
             METRICS_FILE: lines.encode(),
             SAMPLES_FILE: json.dumps(samples, indent=1).encode(),

@@ -14,7 +14,7 @@ from dragoman.corpus import Corpus, Running
 from dragoman.data.batches import Batch, Budget, Examples, cut
 from dragoman.data.fields import TextField, clean
 from dragoman.errors import DragomanError, UserError, did_you_mean
-from dragoman.metrics import METRICS, SOURCED, compute
+from dragoman.metrics import METRICS, SOURCED, Score, compute, estimate, tallies
 from dragoman.model import Model
 from dragoman.predict import Prediction, Predictor
 
@@ -46,6 +46,12 @@ class Evaluation(NamedTuple):
     figures: dict[str, float]
     sample: tuple[str, str, str] | None  # source, what the model wrote, reference
     samples: list[Sample]  # of the same rows at each evaluation
+    written: tuple[list[str], list[str]] = ([], [])  # all answers that were judged, and references
+
+    def intervals(self) -> dict[str, Score]:
+        """The metrics of what was written, each with its 95 % bootstrap interval."""
+        names = [name for name in self.figures if name in METRICS] if self.written[0] else []
+        return dict(zip(names, map(estimate, tallies(names, *self.written)), strict=True))
 
 
 def watched(config: Config, fields: Fields) -> str:
@@ -103,7 +109,7 @@ def evaluate(corpus: Corpus, model: Model, metric: str) -> Evaluation:
             f"the loss of the dev rows is {figures['loss']:.3g}: lower train.lr; "
             "the last checkpoint is unharmed"
         )
-    sample, samples = None, []
+    sample, samples, texts, wanted = None, list[Sample](), list[str](), list[str]()
     if corpus.config.reads_source and isinstance(corpus.dev, Examples):
         rows = corpus.samples[:ROWS]
         predictor = Predictor(corpus.config, corpus.fields, model)
@@ -113,7 +119,8 @@ def evaluate(corpus: Corpus, model: Model, metric: str) -> Evaluation:
         spec = corpus.fields.target.spec
         wanted = [clean(row[-1], spec) for row in rows]  # as the model was taught to write
         told = [row[0] for row in rows]
-        scores = compute(names, [prediction.text for prediction in written], wanted, told)
+        texts = [prediction.text for prediction in written]
+        scores = compute(names, texts, wanted, told)
         figures |= {name: score.value for name, score in zip(names, scores, strict=True)}
         sample = _sample(rows, written, wanted)
         shown = list(zip(rows, written, wanted, strict=True))[:SHOWN]
@@ -123,7 +130,7 @@ def evaluate(corpus: Corpus, model: Model, metric: str) -> Evaluation:
         (own,) = predictor.predict([""], predictor.options(sample=True, max_length=40))
         sample, samples = ("", own.text, own.text), [Sample((), own.text, "")]
     model.train()
-    return Evaluation(figures, sample, samples)
+    return Evaluation(figures, sample, samples, (texts, wanted))
 
 
 def likelihood(dev: Examples | Running, model: Model, config: Config) -> dict[str, float]:

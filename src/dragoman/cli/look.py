@@ -30,9 +30,11 @@ def recipes() -> None:
 def info(model: Path | None) -> None:
     """What a model folder holds; without one, what Dragoman runs on."""
     if model is not None:
+        from dragoman.card import MODEL as CARD_NAME
         from dragoman.checkpoint import open_folder
 
-        click.echo(open_folder(model)("README.md").decode("utf-8", "replace"), nl=False)
+        about = open_folder(model)("README.md").decode("utf-8", "replace")
+        click.echo(about.replace(CARD_NAME, f"{model}/"), nl=False)
         _tell_kernel(model)
         return
     import platform
