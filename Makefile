@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n auto
 
-.PHONY: demo test test-all lint format results clean
+.PHONY: demo test test-all lint format results bench clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/dragoman demo -o demo
@@ -28,6 +28,12 @@ format: $(VENV)/.dev
 results: $(VENV)/.dev
 	$(BIN)/python benchmarks/quality/run.py $(ROW) $(if $(DATA),--data $(DATA)) --device $(or $(DEVICE),cpu)
 	$(BIN)/python benchmarks/quality/page.py
+
+# docs/speed.md, measured anew: ours and the peers, one thread, in one run
+bench: $(VENV)/.dev
+	benchmarks/speed/peers.sh
+	$(BIN)/python benchmarks/speed/bench.py
+	$(BIN)/python benchmarks/speed/page.py
 
 clean:
 	rm -rf $(VENV) build dist demo

@@ -14,8 +14,9 @@ from dragoman.decoders.recurrent import Memory
 from dragoman.heads import Vocabulary
 from dragoman.kernels.best import fill
 from dragoman.kernels.packed import Precision, Product, packed
-from dragoman.quick.parts import Layer, Words
+from dragoman.quick.parts import Layer, Words, tanh
 
+NEAR = 2**20  # scores that stay near a CPU until they are looked at
 LONG = 256  # annotations of longer sources are summed first and multiplied then
 
 
@@ -49,6 +50,8 @@ class Quick:
         more = fill(len(weight))
         bias = pad(head.bias, (0, more), value=float("-inf"))
         self.scores = packed(pad(weight, (0, 0, 0, more)), bias, precision)
+        near = weight.device.type == "cpu" and precision != "int8"
+        self.rows = max(16, NEAR // len(bias)) if near else 2**31
 
     def _layers(self) -> list[Layer]:
         """Attention before the cell asks with the last output, which the top cell multiplies,
@@ -143,7 +146,8 @@ class Course:
 
     def __init__(self, quick: Quick, held: Held, folded: bool) -> None:
         self.quick, self.held, self.folded = quick, held, folded
-        self.scores = quick.scores
+        self.scores, self.rows = quick.scores, quick.rows
+        self.room = held.keys.new_empty(0)  # for what is computed anew at each step
 
     def keep(self, items: Tensor) -> "Course":
         """The same for the given items alone, in that order."""
@@ -183,8 +187,11 @@ class Course:
         """Shares of the context in gates (before the cell) and readout (N, C); weights (N, S)."""
         held, quick, items = self.held, self.quick, len(self.held.keys)
         if quick.scale is not None:
-            pairs = held.keys.unsqueeze(1) + group(asked, items).unsqueeze(2)
-            energies = pairs.sigmoid_() @ quick.scale
+            keys, query = held.keys.unsqueeze(1), group(asked, items).unsqueeze(2)
+            shape = *query.shape[:2], *held.keys.shape[1:]
+            if self.room.shape != shape:
+                self.room = keys.new_empty(shape)
+            energies = torch.add(keys, query, out=self.room).sigmoid_() @ quick.scale
         else:
             energies = group(h, items) @ held.keys.transpose(1, 2)
         weights = (energies + held.shade).softmax(-1) * held.real
@@ -202,7 +209,7 @@ class Course:
             mixed = mixed + share
         if kind == "maxout":
             return mixed.view(len(mixed), -1, 2).amax(-1)
-        return torch.tanh(mixed)
+        return tanh(mixed)
 
 
 def _doubled(query: nn.Linear) -> tuple[Tensor, Tensor]:

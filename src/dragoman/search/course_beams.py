@@ -1,4 +1,4 @@
-"""Beam search over a `Course`: see `direct`."""
+"""Beam search over a `Course`: see `courses`."""
 
 from typing import NamedTuple
 
@@ -7,8 +7,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from dragoman.core import BOS, EOS, PAD, Hypotheses, State, group, leaf, repeat, select
-from dragoman.kernels.best import best, total
-from dragoman.search.direct import WORTH, Course, Limits
+from dragoman.search.courses import WORTH, Course, Limits, few, look
 from dragoman.search.rules import NEVER
 
 
@@ -83,10 +82,7 @@ def extend(
     limits = Limits(*(repeat(limit, count) for limit in limits))
     if going is not None:
         features, limits = features[going], limits.of(going)
-    scores = course.scores(features)
-    whole = total(scores)
-    values, symbols = best(limits.apply(scores, time), width)
-    gains = values - whole
+    gains, symbols = look(course, features, limits, time, few(width))
     wait = torch.full_like(gains[:1], NEVER)
     wait[:, 0] = 0
     if going is None:

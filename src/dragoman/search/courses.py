@@ -18,12 +18,14 @@ from dragoman.search.rules import NEVER
 from dragoman.search.strategies import by_chance, start
 
 WORTH = 8  # items are left behind when they are one in so many
-# scores (n, V), what they sum to (n, 1), their rows (n,), time -> tokens and log-probabilities (n,)
-Take = Callable[[Tensor, Tensor, Tensor, int], tuple[Tensor, Tensor]]
+# scores (n, V), what they sum to (n, 1), which of all rows -> log-probabilities and symbols (n, k)
+Take = Callable[[Tensor, Tensor, slice], tuple[Tensor, Tensor]]
 
 
 class Course(Protocol):
     """What a model gives to these strategies (`dragoman.quick`)."""
+
+    rows: int  # that are best scored at a time
 
     def move(self, tokens: Tensor, state: Any, /) -> tuple[Tensor, State, Tensor | None]: ...
     def scores(self, features: Tensor, /) -> Tensor: ...
@@ -63,14 +65,34 @@ class Limits(NamedTuple):
         return scores
 
 
+def look(
+    course: Course, features: Tensor, limits: Limits, time: int | Tensor, take: Take
+) -> tuple[Tensor, Tensor]:
+    """What is taken of each row of features (N, F): log-probabilities and symbols."""
+    found = []
+    for first in range(0, len(features), course.rows):
+        part = slice(first, first + course.rows)
+        scores = course.scores(features[part])
+        whole = total(scores)
+        mine = Limits(*(limit[part] for limit in limits))
+        found.append(take(mine.apply(scores, time), whole, part))
+    values, symbols = zip(*found, strict=True)
+    return (values[0], symbols[0]) if len(found) == 1 else (torch.cat(values), torch.cat(symbols))
+
+
+def few(count: int) -> Take:
+    """The best so many symbols of each row."""
+
+    def take(scores: Tensor, whole: Tensor, part: slice) -> tuple[Tensor, Tensor]:
+        values, symbols = best(scores, count)
+        return values - whole, symbols
+
+    return take
+
+
 def greedy(course: Course, state: State, limits: Limits) -> Hypotheses:
     """As `search.greedy`."""
-
-    def take(scores: Tensor, whole: Tensor, rows: Tensor, time: int) -> tuple[Tensor, Tensor]:
-        values, tokens = best(scores, 1)
-        return tokens[:, 0], (values - whole)[:, 0]
-
-    return _walk(course, state, limits, 1, take)
+    return _walk(course, state, limits, 1, lambda rows, time: few(1))
 
 
 def sample(
@@ -87,16 +109,27 @@ def sample(
     count = noise.size(1)
     chance = noise.to(leaf(state).device).flatten(0, 1)
 
-    def take(scores: Tensor, whole: Tensor, rows: Tensor, time: int) -> tuple[Tensor, Tensor]:
-        pick = by_chance([chance[rows, time]], temperature=temperature, top_k=top_k, top_p=top_p)
-        log_probs = scores - whole
-        tokens = pick(log_probs)
-        return tokens, log_probs.gather(1, tokens[:, None])[:, 0]
+    def drawing(rows: Tensor, time: int) -> Take:
+        noises = chance[rows, time]
 
-    return _walk(course, repeat(state, count), limits, count, take)
+        def take(scores: Tensor, whole: Tensor, part: slice) -> tuple[Tensor, Tensor]:
+            pick = by_chance([noises[part]], temperature=temperature, top_k=top_k, top_p=top_p)
+            log_probs = scores - whole
+            tokens = pick(log_probs)[:, None]
+            return log_probs.gather(1, tokens), tokens
+
+        return take
+
+    return _walk(course, repeat(state, count), limits, count, drawing)
 
 
-def _walk(course: Course, state: State, limits: Limits, count: int, take: Take) -> Hypotheses:
+def _walk(
+    course: Course,
+    state: State,
+    limits: Limits,
+    count: int,
+    taking: Callable[[Tensor, int], Take],  # for the given rows at a time
+) -> Hypotheses:
     """`count` paths per item that know nothing of each other."""
     tokens, log = start(state), _Log(count)
     rows = torch.arange(len(tokens), device=tokens.device)  # those still looked after
@@ -106,9 +139,8 @@ def _walk(course: Course, state: State, limits: Limits, count: int, take: Take) 
         features, state, weights = course.move(tokens, state)
         going = (~done).nonzero()[:, 0]
         mine = rows[going]
-        scores = course.scores(features[going])
-        whole = total(scores)
-        chosen, gains = take(limits.of(mine).apply(scores, time), whole, mine, time)
+        found = look(course, features[going], limits.of(mine), time, taking(mine, time))
+        gains, chosen = (part[:, 0] for part in found)
         tokens = torch.full_like(tokens, PAD).index_copy(0, going, chosen)
         log.append((mine, chosen, gains, None if weights is None else weights[going]))
         done = done | (tokens == EOS)

@@ -1,0 +1,222 @@
+"""Dragoman and its peers, the same work in one run.
+
+    python benchmarks/speed/bench.py [--quick] [--peers FOLDER]
+
+Every system is a process of its own, in its own environment, with one thread. Orders take turns
+round by round, so that whatever else the machine does hits all alike; times are CPU time of the
+process, and of several rounds the median counts. Results go to benchmarks/speed/results/cpu.json;
+`page.py` writes them into docs/speed.md.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+RUNNERS = HERE / "runners"
+OURS = {
+    "dragoman": [],
+    "dragoman bf16": ["bf16"],
+    "dragoman int8": ["int8"],
+    "dragoman luong": ["luong"],
+    "dragoman plain steps": ["plain"],
+}
+PEERS = {"OpenNMT-py": "opennmt", "JoeyNMT": "joeynmt", "yoyodyne": "yoyodyne"}
+STARTS = {
+    "dragoman": ["-m", "dragoman", "--help"],
+    "OpenNMT-py": ["-m", "onmt.bin.translate", "--help"],
+    "JoeyNMT": ["-m", "joeynmt", "--help"],
+    "yoyodyne": ["-m", "yoyodyne.cli.main", "--help"],
+}
+IMPORTS = {
+    "dragoman": "dragoman",
+    "OpenNMT-py": "onmt",
+    "JoeyNMT": "joeynmt",
+    "yoyodyne": "yoyodyne",
+}
+
+
+def orders(quick: bool) -> dict[str, dict[str, Any]]:
+    """What is measured, by name."""
+    made: dict[str, dict[str, Any]] = {}
+    for name, model, batch in (("training", "words", 80), ("training, letters", "letters", 80)):
+        made[name] = {"do": "train", "model": model, "batch": batch, "count": 2 if quick else 4}
+    for model in ("words", "letters"):
+        more = ", letters" if model == "letters" else ""
+        for beam in (1, 5):
+            kind = "greedy" if beam == 1 else "beam 5"
+            for batch in (1, 64) if quick else (1, 32, 64, 256):
+                made[f"{kind}, batch {batch}{more}"] = {
+                    "do": "decode", "model": model, "batch": batch, "beam": beam, "steps": 15
+                }  # fmt: skip
+    return made
+
+
+class System:
+    """A process that works on orders."""
+
+    def __init__(self, python: str, script: str, arguments: list[str], ours: bool) -> None:
+        env = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        if ours:
+            env["PYTHONPATH"] = str(HERE.parents[1] / "src")
+        else:
+            env.pop("PYTHONPATH", None)
+        self.process = subprocess.Popen(
+            [python, script, *arguments],
+            cwd=RUNNERS,
+            env=env,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def work(self, order: dict[str, Any]) -> dict[str, Any]:
+        assert self.process.stdin
+        assert self.process.stdout
+        try:
+            self.process.stdin.write(json.dumps(order) + "\n")
+            self.process.stdin.flush()
+            return json.loads(self.process.stdout.readline())
+        except (OSError, ValueError):
+            return {"error": "the process died"}
+
+
+def systems(folder: Path) -> dict[str, System]:
+    """All that can be measured here."""
+    found = {
+        name: System(sys.executable, "dragoman_runner.py", flags, ours=True)
+        for name, flags in OURS.items()
+    }
+    for name, place in PEERS.items():
+        python = folder / place / "bin" / "python"
+        if python.exists():
+            found[name] = System(str(python), f"{place}_runner.py", [], ours=False)
+        else:
+            print(f"{name} is not in {folder}: run benchmarks/speed/peers.sh", file=sys.stderr)
+    return found
+
+
+def sensible(name: str, order: dict[str, Any]) -> bool:
+    """Whether a system is asked to do this: some would take minutes for one round."""
+    if order["do"] == "train" and name in ("dragoman int8", "dragoman plain steps"):
+        return False
+    slow = order["do"] == "decode" and order["beam"] > 1 and order["model"] == "words"
+    return not (name == "yoyodyne" and slow and order["batch"] > 1)
+
+
+def measure(every: dict[str, System], order: dict[str, Any], rounds: int) -> dict[str, Any]:
+    """One order, by all systems in turn, several times."""
+    turns: dict[str, list[dict[str, Any]]] = {}
+    for turn in range(rounds + 1):  # the first is for warming up
+        for name, system in every.items():
+            if not sensible(name, order) or any("error" in a for a in turns.get(name, [])):
+                continue
+            answer = system.work(order)
+            if turn or "error" in answer:
+                turns.setdefault(name, []).append(answer)
+    result = {}
+    for name, answers in turns.items():
+        if "error" in answers[-1]:
+            result[name] = {"error": answers[-1]["error"]}
+            continue
+        seconds = [a["seconds"] for a in answers]
+        result[name] = {
+            "per_second": answers[0]["amount"] / statistics.median(seconds),
+            "seconds": seconds,
+            "memory": max(a["memory"] for a in answers),
+        }
+    exact = [turns[n][0].get("found") for n in ("dragoman", "dragoman plain steps") if n in turns]
+    if order["do"] == "decode" and len(exact) == 2:
+        result["dragoman"]["as_plain"] = exact[0] == exact[1]
+    return result
+
+
+def start_up(folder: Path, rounds: int) -> dict[str, Any]:
+    """Seconds of CPU time until help is shown, and until the package is imported."""
+    result: dict[str, Any] = {}
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parents[1] / "src")}
+    for turn in range(rounds + 1):
+        for name, help_ in STARTS.items():
+            ours = name == "dragoman"
+            python = sys.executable if ours else str(folder / PEERS[name] / "bin" / "python")
+            if not Path(python).exists():
+                continue
+            for what, command in (("help", help_), ("import", ["-c", f"import {IMPORTS[name]}"])):
+                before = os.times()
+                done = subprocess.run(
+                    [python, *command],
+                    env=env if ours else {k: v for k, v in env.items() if k != "PYTHONPATH"},
+                    capture_output=True,
+                    check=False,
+                )
+                after = os.times()
+                spent = after.children_user + after.children_system
+                spent -= before.children_user + before.children_system
+                if turn and done.returncode == 0:
+                    result.setdefault(name, {}).setdefault(what, []).append(spent)
+    return {
+        name: {what: statistics.median(values) for what, values in both.items()}
+        for name, both in result.items()
+    }
+
+
+def versions(folder: Path) -> dict[str, str]:
+    """Of what was measured."""
+    found = {}
+    for name, place in PEERS.items():
+        python, package = folder / place / "bin" / "python", name.lower()
+        code = f"from importlib.metadata import version as v; print(v('{package}'), v('torch'))"
+        if python.exists():
+            done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+            found[name] = " with torch ".join(done.stdout.split())
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer sizes")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="orders whose names contain this")
+    usual = os.environ.get("DRAGOMAN_PEERS", str(Path.home() / ".cache/dragoman/peers"))
+    parser.add_argument("--peers", type=Path, default=Path(usual))
+    parser.add_argument("--out", type=Path, default=HERE / "results" / "cpu.json")
+    given = parser.parse_args()
+    every = systems(given.peers)
+    report: dict[str, Any] = {
+        "when": time.strftime("%Y-%m-%d", time.gmtime()),
+        "machine": _processor(),
+        "python": platform.python_version(),
+        "peers": versions(given.peers),
+        "orders": {},
+    }
+    for name, order in orders(given.quick).items():
+        if given.only in name:
+            found = report["orders"][name] = measure(every, order, given.rounds)
+            told = (f"{n} {r['per_second']:.1f}" for n, r in found.items() if "per_second" in r)
+            print(f"{name}: {', '.join(told)}", flush=True)
+    if not given.only:
+        report["start"] = start_up(given.peers, given.rounds)
+    given.out.parent.mkdir(exist_ok=True)
+    given.out.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+    for system in every.values():
+        system.process.kill()
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+if __name__ == "__main__":
+    main()

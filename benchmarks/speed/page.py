@@ -1,0 +1,118 @@
+"""Write the measured speeds into docs/speed.md: `python benchmarks/speed/page.py`.
+
+Everything between the two marks of the page is replaced; what people wrote around them stays.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PAGE = HERE.parents[1] / "docs" / "speed.md"
+PLOT = PAGE.parent / "images" / "speed.png"
+BEGIN, END = "<!-- measured: decoding and peers -->", "<!-- end of measured -->"
+FIRST, NONE = "dragoman", float("nan")
+
+
+def table(report: dict[str, Any]) -> list[str]:
+    """What each system does in a second, and how many times that is what Dragoman does."""
+    names = list(dict.fromkeys(n for found in report["orders"].values() for n in found))
+    lines = ["| one thread | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for order, found in report["orders"].items():
+        unit = "target tokens/s" if order.startswith("training") else "sentences/s"
+        cells = [_cell(found.get(name)) for name in names]
+        lines.append(f"| {order} ({unit}) | " + " | ".join(cells) + " |")
+    return lines
+
+
+def ratios(report: dict[str, Any]) -> list[str]:
+    """How many times faster than each peer."""
+    peers = list(report["peers"])
+    lines = ["| times as fast as | " + " | ".join(f"{p}: fp32 / bf16 / int8" for p in peers) + " |"]
+    lines.append("|---" * (len(peers) + 1) + "|")
+    for order, found in report["orders"].items():
+        cells = []
+        for peer in peers:
+            theirs = found.get(peer, {}).get("per_second")
+            ours = [found.get(f"{FIRST}{kind}", {}) for kind in ("", " bf16", " int8")]
+            told = (f"{one['per_second'] / theirs:.1f}" for one in ours if theirs and one)
+            cells.append(" / ".join(told) or "–")
+        lines.append(f"| {order} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _cell(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return "–"
+    if "error" in found:
+        return "fails"
+    return (
+        f"{found['per_second']:,.0f}" if found["per_second"] >= 20 else f"{found['per_second']:.1f}"
+    )
+
+
+def rest(report: dict[str, Any]) -> list[str]:
+    """Memory, start-up, whether the answers are those of the plain search."""
+    beams = [
+        found for order, found in report["orders"].items() if "as_plain" in found.get(FIRST, {})
+    ]
+    same = sum(found[FIRST]["as_plain"] for found in beams)
+    memory: dict[str, float] = {}
+    for found in report["orders"].values():
+        for name, one in found.items():
+            memory[name] = max(memory.get(name, 0), one.get("memory", 0))
+    lines = [
+        f"In {same} of {len(beams)} orders to decode, quick steps in fp32 gave token by token what "
+        "plain steps and the general search gave.",
+        "",
+        "Most memory held (resident, the interpreter and torch included): "
+        + ", ".join(f"{name} {size / 2**20:,.0f} MB" for name, size in memory.items())
+        + ".",
+    ]
+    if report.get("start"):
+        told = (
+            f"{name} {both.get('help', NONE):.2f} s / {both.get('import', NONE):.2f} s"
+            for name, both in report["start"].items()
+        )
+        lines += ["", "CPU time of `--help` / of importing the package: " + ", ".join(told) + "."]
+    return lines
+
+
+def plot(report: dict[str, Any], path: Path) -> None:
+    """Bars: sentences a second of each system, orders with words side by side."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    orders = [
+        o for o in report["orders"] if o.startswith(("greedy", "beam")) and "letters" not in o
+    ]
+    names = list(dict.fromkeys(n for o in orders for n in report["orders"][o]))
+    figure, axes = plt.subplots(figsize=(10, 4.5))
+    width = 0.8 / max(len(names), 1)
+    for k, name in enumerate(names):
+        found = [report["orders"][o].get(name, {}).get("per_second", 0) for o in orders]
+        axes.bar([i + k * width for i in range(len(orders))], found, width, label=name)
+    axes.set_yscale("log")
+    axes.set_ylabel("sentences/s, one thread")
+    axes.set_xticks([i + 0.4 - width / 2 for i in range(len(orders))], orders, rotation=20)
+    axes.legend(fontsize=8, ncols=2)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    report = json.loads((HERE / "results" / "cpu.json").read_text("utf-8"))
+    about = f"{report['machine']}, Python {report['python']}, {report['when']}. Peers: "
+    about += ", ".join(f"{name} {version}" for name, version in report["peers"].items()) + "."
+    made = [about, "", *ratios(report), "", *table(report), "", *rest(report)]
+    made += ["", f"![sentences per second](images/{PLOT.name})"]
+    page = PAGE.read_text("utf-8")
+    head, tail = page.partition(BEGIN)[0], page.partition(END)[2]
+    PAGE.write_text(f"{head}{BEGIN}\n" + "\n".join(made) + f"\n{END}{tail}", "utf-8")
+    plot(report, PLOT)
+
+
+if __name__ == "__main__":
+    main()
