@@ -7,7 +7,7 @@ import torch
 from dragoman.attention import AttentionSpec
 from dragoman.core import Padded, Source
 from dragoman.decoders import AlignedSpec, RecurrentSpec, StillSpec
-from dragoman.encoders import MatchSpec, NothingSpec, PointsSpec, SeveralSpec, TextSpec
+from dragoman.encoders import ImageSpec, MatchSpec, NothingSpec, PointsSpec, SeveralSpec, TextSpec
 from dragoman.heads import CopySpec, PointerSpec, VocabularySpec
 from dragoman.model import Model, ModelSpec, build
 
@@ -113,7 +113,7 @@ def others() -> dict[str, ModelSpec]:
     found["several-compare"] = ModelSpec(encoder=both, decoder=decoder, head=head)
     pairs = MatchSpec(cell="lstm", embedding=4, hidden=6, bidirectional=True)
     found["match"] = ModelSpec(encoder=pairs, decoder=decoder, head=head)
-    return found | pointers()
+    return found | pointers() | _pictures(decoder, head)
 
 
 def pointers() -> dict[str, ModelSpec]:
@@ -141,6 +141,24 @@ def pointers() -> dict[str, ModelSpec]:
     }
 
 
+def _pictures(decoder: RecurrentSpec, head: VocabularySpec) -> dict[str, ModelSpec]:
+    """Captions: one vector; soft and hard attention over a grid; pictures and words together."""
+    image = ImageSpec(widths=(4, 6), coordinates=True, hidden=6, rows=True)
+    once = decoder.model_copy(update={"context": "initial"})
+    both = SeveralSpec(parts=(image, TextSpec(embedding=4, hidden=3)), fuse="product")
+    gate = AttentionSpec(size=5, gate=True)
+    found = {
+        "image-vector": ModelSpec(encoder=ImageSpec(widths=(4,), dense=5), decoder=once, head=head),
+        "image-resnet": ModelSpec(encoder=ImageSpec(net="resnet18"), decoder=once, head=head),
+        "several-image": ModelSpec(encoder=both, decoder=decoder, head=head),
+    }
+    for name, attention in {"soft": gate, "hard": gate.model_copy(update={"hard": True})}.items():
+        found[f"image-{name}"] = ModelSpec(
+            encoder=image, attention=attention, decoder=decoder, head=head
+        )
+    return found
+
+
 def _labels() -> dict[str, ModelSpec]:
     """Models that write one symbol, or one per position."""
     text = TextSpec(cell="gru", embedding=4, hidden=3)
@@ -148,7 +166,7 @@ def _labels() -> dict[str, ModelSpec]:
     head = VocabularySpec(embedding=5)
     found = {
         f"still-{pool}": ModelSpec(encoder=text, decoder=StillSpec(pool=pool), head=head)
-        for pool in ("summary", "attention", "mean", "max")
+        for pool in ("summary", "attention", "question", "mean", "max")
     }
     found["still-hidden"] = ModelSpec(encoder=text, decoder=StillSpec(hidden=5), head=head)
     found["still-match"] = ModelSpec(encoder=pairs, decoder=StillSpec(), head=head)
@@ -174,16 +192,28 @@ def make(model_spec: ModelSpec, seed: int = 0) -> Model:
     """A model in double precision with large weights: its choices differ from row to row."""
     torch.manual_seed(seed)
     kind = model_spec.encoder.kind
-    sizes = {"nothing": (), "several": (SOURCE,) * 2, "match": (SOURCE,) * 2, "points": (2,)}
+    sizes = {"nothing": (), "match": (SOURCE,) * 2, "points": (2,), "image": (1,)}
+    if kind == "several":
+        sizes[kind] = tuple(
+            1 if part.kind == "image" else SOURCE for part in model_spec.encoder.parts
+        )
     model = build(model_spec, sizes.get(kind, (SOURCE,)), TARGET).double().eval()
     with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(3)
+        for name, parameter in model.named_parameters():
+            if ".net.layer" not in name:  # a deep network would grow beyond all bounds
+                parameter.mul_(3)
     return model
 
 
 def padded(ids: torch.Tensor) -> Padded:
     return Padded(ids, ids != 0)
+
+
+def pictures(ids: torch.Tensor) -> Padded:
+    """Small pictures, one for each symbol."""
+    chance = torch.Generator().manual_seed(5)
+    known = torch.randn(SOURCE, 1, 5, 6, generator=chance, dtype=torch.double)
+    return Padded(known[ids], ids != 0)
 
 
 def source(model_spec: ModelSpec) -> Source:
@@ -197,11 +227,16 @@ def shaped(model_spec: ModelSpec, ids: torch.Tensor) -> Source:
     kind = model_spec.encoder.kind
     if kind == "nothing":
         return padded(ids[:, :0])
-    if kind in ("several", "match"):
+    if kind == "several":
+        both = zip(model_spec.encoder.parts, (ids, ids.flip(0)[:, : ids.size(1) - 1]), strict=True)
+        return tuple(pictures(one) if part.kind == "image" else padded(one) for part, one in both)
+    if kind == "match":
         return padded(ids), padded(ids.flip(0)[:, : ids.size(1) - 1])
     if kind == "points":
         places = torch.stack([torch.sin(ids * 1.7), torch.cos(ids * 2.3)], -1).double()
         return Padded(places * (ids != 0)[..., None], ids != 0)
+    if kind == "image":
+        return pictures(ids)
     if model_spec.head.kind == "copy":  # even symbols are in the vocabulary, odd ones beyond it
         places = TARGET + torch.arange(ids.size(1)).expand_as(ids)
         copies = torch.where(ids % 2 == 0, ids.clamp(max=TARGET - 1), places) * (ids != 0)

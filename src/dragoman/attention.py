@@ -20,6 +20,8 @@ class AttentionSpec(Spec):
     feed: bool = False  # after: the attentional vector joins the next input (input feeding)
     coverage: bool = False  # mlp: the score knows where attention has been (See et al. 2017)
     local: Size | None = None  # look only this far around a predicted place (local-p)
+    gate: bool = False  # before: the state says how much what is seen counts (Xu et al. 2015)
+    hard: bool = False  # before: one place at a time; drawn in training, the likeliest at use
 
 
 class Attention(nn.Module):
@@ -55,6 +57,22 @@ class Attention(nn.Module):
         low = torch.finfo(energies.dtype).min
         weights = energies.masked_fill(~real, low).softmax(-1) * real
         return weights.to(memory.dtype) @ memory, weights
+
+
+def one_place(weights: Tensor, memory: Tensor, drawn: bool) -> tuple[Tensor, Tensor]:
+    """Hard attention: of weights (B, K, S) over memory (B, S, D), what stands at a single place
+    (B, K, D), and which it is (B, K). The likeliest, or one drawn by its chance.
+
+    >>> memory = torch.tensor([[[1.0], [2.0]]])
+    >>> one_place(torch.tensor([[[0.1, 0.9]]]), memory, drawn=False)
+    (tensor([[[2.]]]), tensor([[1]]))
+    """
+    scores = weights.float().log()
+    if drawn:  # the largest after Gumbel's noise is a fair draw
+        scores = scores - torch.empty_like(scores).exponential_().log()
+    places = scores.argmax(-1)
+    index = places.unsqueeze(-1).expand(-1, -1, memory.size(-1))
+    return memory.gather(1, index) * (weights.sum(-1, keepdim=True) > 0), places
 
 
 class Place(nn.Module):

@@ -42,6 +42,11 @@ class Fields(NamedTuple):
         return self.sources.get("source")
 
     @property
+    def files(self) -> list[int]:
+        """The places of the source columns that name files."""
+        return [at for at, field in enumerate(self.sources.values()) if field.names_files]
+
+    @property
     def source_sizes(self) -> tuple[int, ...]:
         return tuple(field.size for field in self.sources.values())
 
@@ -227,15 +232,23 @@ def load_fields(read: Reader, config: Config) -> Fields:
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """A copy of the parameters by name; one that is used twice is listed once."""
+    """A copy of the parameters and lasting buffers by name; one used twice is listed once."""
     return {
-        name: p.detach().to("cpu", copy=True).contiguous() for name, p in model.named_parameters()
+        name: tensor.detach().to("cpu", copy=True).contiguous()
+        for name, tensor in lasting(model).items()
     }
+
+
+def lasting(model: nn.Module) -> dict[str, Tensor]:
+    """What a model is, beside its config: parameters, and the buffers that must outlive a run."""
+    kept = model.state_dict().keys()
+    buffers = {name: tensor for name, tensor in model.named_buffers() if name in kept}
+    return dict(model.named_parameters()) | buffers
 
 
 def restore(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
     """Copy weights into a model built for them; names, shapes and types must be its own."""
-    mine = dict(model.named_parameters())
+    mine = lasting(model)
     if weights.keys() != mine.keys():
         odd = sorted(weights.keys() ^ mine.keys())[0]
         raise UserError(f"{path}: does not fit the config: '{odd}' is on one side only")

@@ -93,6 +93,9 @@ class TrainSpec(Spec):
     plateau: Natural = 2  # plateau: evaluations without progress before halving
     label_smoothing: Rate = 0.0
     coverage: NonNegative = 0.0  # weight of the coverage loss (See et al. 2017)
+    doubly_stochastic: NonNegative = 0.0  # weight of looking everywhere once (Xu et al. 2015)
+    reward: NonNegative = 0.1  # hard attention: weight of the REINFORCE term ...
+    entropy: NonNegative = 0.01  # ... and of the entropy of where it looks
     sampling: Annotated[float, Field(ge=0, le=1)] = (
         0.0  # share of the history the model writes itself
     )

@@ -13,7 +13,7 @@ from dragoman.data.batches import Budget, Examples, Ragged, Stream, plan
 from dragoman.data.columns import Ints
 from dragoman.data.fields import TextField, TextSpec, settle
 from dragoman.data.rows import Table, iter_inputs, read_table
-from dragoman.data.senses import FIELDS
+from dragoman.data.senses import FIELDS, names_files
 from dragoman.errors import UserError
 from dragoman.examples import Say, encoded, fitting
 
@@ -80,7 +80,12 @@ def read_rows(config: Config, paths: tuple[str, ...], say: Say) -> Table:
             f"data.columns names {len(data.columns)} columns, this model takes {columns}"
         )
     table = read_table(
-        paths, format=data.format, columns=data.columns, count=columns, on_bad=data.on_bad_line
+        paths,
+        format=data.format,
+        columns=data.columns,
+        count=columns,
+        on_bad=data.on_bad_line,
+        files=[at for at, s in enumerate(config.source_specs.values()) if names_files(s)],
     )
     for problem, count in table.problems.items():
         say(f"data: {table.name}: {count} rows skipped ({problem})")

@@ -11,6 +11,7 @@ from dragoman.checkpoint import Fields
 from dragoman.config import Config
 from dragoman.data.fields import TextField
 from dragoman.data.text import FIRST
+from dragoman.encoders import Encoder
 from dragoman.errors import UserError
 from dragoman.examples import Say
 from dragoman.model import Model, build
@@ -19,6 +20,9 @@ from dragoman.model import Model, build
 def new_model(config: Config, fields: Fields, say: Say = lambda line: None) -> Model:
     """A model with fresh weights for these fields."""
     model = build(config.model, fields.source_sizes, fields.target.size)
+    for part in model.encoder.modules():
+        if isinstance(part, Encoder):
+            part.begin(say)
     texts = [field for field in fields.sources.values() if isinstance(field, TextField)]
     if not any(field.spec.vectors for field in (*texts, fields.target)):
         return model

@@ -1,6 +1,6 @@
 """What a file holds to be answered: one input for each line, whatever is in it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,9 @@ class Inputs:
         columns: str | None = None,
         required: str | None = None,
         on_bad: BadLines = "skip",
+        files: Sequence[int] = (),
     ) -> None:
+        self.files = files  # columns that name files
         self.path, self.count, self.required, self.on_bad = path, max(count, 1), required, on_bad
         self.problems: dict[str, int] = {}  # what could not be read, of those read so far
         chosen: list[int | str] = list(range(1, self.count + 1))
@@ -74,6 +76,7 @@ class Inputs:
             format=layout,
             columns=None if self.plain else self.chosen,
             count=len(self.chosen),
+            files=self.files,
             on_bad=self.on_bad,
             problems=self.problems,
         )

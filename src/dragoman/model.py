@@ -9,11 +9,18 @@ from torch import Tensor, nn
 
 from dragoman.attention import AttentionSpec
 from dragoman.core import BOS, Encoded, Padded, Pair, Source, State, Step, StepFn, tree_map
-from dragoman.decoders import Decoder, DecoderSpec, RecurrentSpec, StillSpec, make_decoder
+from dragoman.decoders import (
+    Decoder,
+    DecoderSpec,
+    RecurrentSpec,
+    StillSpec,
+    Written,
+    make_decoder,
+)
 from dragoman.encoders import Encoder, EncoderSpec, NothingSpec, TextSpec, make_encoder
 from dragoman.errors import UserError
 from dragoman.heads import Head, HeadSpec, VocabularySpec, make_head
-from dragoman.objectives import Aims, Loss, coverage
+from dragoman.objectives import Aims, Drawn, Loss, coverage, doubly_stochastic, reinforce
 from dragoman.quick import Course, Kept, Precision, Quick, fits
 from dragoman.spec import Positive, Spec
 
@@ -127,11 +134,42 @@ class Model(nn.Module):
         if aims.sampling and self.training:
             inputs = self._sampled(inputs, enc, state, alphabet, aims.sampling)
         xs = self.head.embed(inputs, enc)
-        features, state, weights = self.decoder.unroll(xs, state, self.decoder.prepare(enc))
-        loss = self.head.loss(features, target, alphabet, weights, aims.smoothing)
-        if aims.coverage and weights is not None:
-            loss = loss._replace(total=loss.total + aims.coverage * coverage(weights, target.mask))
-        return loss, Carried(tree_map(Tensor.detach, state), values[:, -1])
+        written = self.decoder.unroll(xs, state, self.decoder.prepare(enc))
+        loss = self.head.loss(written.features, target, alphabet, written.weights, aims.smoothing)
+        asked = self._looking(written, target, enc, alphabet, aims)
+        loss = loss._replace(total=loss.total + asked)
+        return loss, Carried(tree_map(Tensor.detach, written.state), values[:, -1])
+
+    def _looking(
+        self, written: Written, target: Padded, enc: Encoded, alphabet: State, aims: Aims
+    ) -> Tensor:
+        """What is asked of attention beside what it helps to write."""
+        weights, steps = written.weights, target.mask
+        places = getattr(written.state, "drawn", ())
+        total = written.features.new_zeros(())
+        if weights is None:
+            return total
+        if aims.coverage:
+            total = total + aims.coverage * coverage(weights, steps)
+        if aims.doubly:
+            total = total + aims.doubly * doubly_stochastic(weights, steps, enc.mask)
+        if isinstance(places, Tensor):
+            gained = self._gained(written, target, alphabet)
+            baseline: Tensor = self.decoder.baseline  # type: ignore[assignment]
+            drawn = Drawn(weights, places, steps)
+            total = total + reinforce(drawn, gained, baseline, aims)
+            with torch.no_grad():
+                baseline.lerp_(gained.mean().to(baseline.dtype), 0.1)
+        return total
+
+    @torch.no_grad()
+    def _gained(self, written: Written, target: Padded, alphabet: State) -> Tensor:
+        """log p of each target (B,), after what was drawn on the way."""
+        rows = None if written.weights is None else written.weights.flatten(0, 1)
+        log_probs = self.head(written.features.flatten(0, 1), alphabet, rows)
+        chosen = log_probs.gather(-1, target.values.flatten().unsqueeze(-1))
+        gained: Tensor = chosen.view_as(target.values).masked_fill(~target.mask, 0).sum(1)
+        return gained
 
     @torch.no_grad()
     def _sampled(
@@ -191,4 +229,4 @@ def attends(spec: DecoderSpec) -> bool:
     """
     if isinstance(spec, RecurrentSpec):
         return spec.context == "attention"
-    return isinstance(spec, StillSpec) and spec.pool == "attention"
+    return isinstance(spec, StillSpec) and spec.pool in ("attention", "question")

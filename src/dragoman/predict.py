@@ -1,7 +1,7 @@
 """From raw inputs to predictions: the only door for the command line, evaluation and services."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -14,53 +14,20 @@ from dragoman.checkpoint import Fields, Loaded, load_model
 from dragoman.config import Config, SearchSpec, resolve_search
 from dragoman.core import EOS, PAD, Hypotheses, move
 from dragoman.data.batches import Examples, Ragged
+from dragoman.data.files import UnreadableError
 from dragoman.data.text import Listed
 from dragoman.decode import Asked, Query, ask, decode, team
 from dragoman.errors import UserError
 from dragoman.examples import encode
 from dragoman.kernels.packed import Precision
-from dragoman.looked import Floats, Looked, labels, layouts, looked, source_words
+from dragoman.looked import Looked, labels, layouts, looked, source_words
 from dragoman.model import Model
+from dragoman.prediction import EMPTY, Prediction, Scored
 from dragoman.streaming import generate
 
+__all__ = ["EMPTY", "Input", "Prediction", "Predictor", "Scored", "load"]
 Input = str | tuple[str, ...]  # a text, or one per source column
 CHUNK = 16  # batches read ahead, so that rows of like length can be decoded together
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """One answer. `str()` of it is its text."""
-
-    text: str
-    tokens: tuple[str, ...]
-    score: float  # log-probability of the whole answer, its end included
-    log_probs: tuple[float, ...]  # the same, token by token, the end last
-    source: tuple[str, ...] = ()  # the input's tokens, the end sign last; other places by number
-    alignment: Floats | None = field(default=None, repr=False)  # (tokens, source): attention ...
-    alternatives: tuple["Prediction", ...] = field(default=(), repr=False)  # the next best
-    attention: Looked | None = field(default=None, repr=False)  # ... and what it lies over
-
-    def __str__(self) -> str:
-        return self.text
-
-    def _repr_html_(self) -> str:
-        """What notebooks show."""
-        from dragoman.notebook import as_html
-
-        return as_html(self)
-
-
-@dataclass(frozen=True)
-class Scored:
-    """How likely the model holds a given target."""
-
-    score: float  # log-probability, the end included
-    log_probs: tuple[float, ...]
-    tokens: tuple[str, ...]
-
-    @property
-    def perplexity(self) -> float:
-        return float(np.exp(-self.score / max(len(self.log_probs), 1)))
 
 
 class Predictor:
@@ -81,6 +48,7 @@ class Predictor:
         self.config, self.fields, self.model = config, fields, model
         self.team = team(Loaded(config, fields, model), others, lm)
         self.dictionary = dictionary
+        self.on_bad: Callable[[str], None] | None = None  # told of files that cannot be read
 
     def __call__(
         self, inputs: Input | list[Input], **options: object
@@ -100,29 +68,30 @@ class Predictor:
 
     def predict(
         self,
-        inputs: Sequence[Input | Asked],
+        inputs: Sequence[Input | Asked | Query],
         options: SearchSpec | None = None,
         batch_size: int = 32,
         first: int | Sequence[int] = 0,
     ) -> list[Prediction]:
         """As many predictions as inputs, in their order. An input of blanks gives an empty answer.
-        `Asked(texts, require)` is an input with phrases that its own answer must contain.
+        `Asked(texts, require)` is an input with phrases that its own answer must contain, a `Query`
+        one that is encoded already.
 
         `first` is the place of the first input in a longer stream, or the place of each: sampling
         depends on it.
         """
         options = options or self.config.search
         results = [EMPTY] * len(inputs)
-        asked = [self.asked(one) for one in inputs]
-        busy = [i for i, one in enumerate(asked) if not self.fields.source or not self.blank(one)]
-        queries = [ask(self.team.first, asked[i]) for i in busy]
+        found = {i: self._query(one) for i, one in enumerate(inputs)}
+        busy = [i for i, query in found.items() if query is not None]
+        queries = [query for query in found.values() if query is not None]
         order = sorted(range(len(busy)), key=lambda k: len(queries[k].ids[0]))
         for begin in range(0, len(order), batch_size):
             part = order[begin : begin + batch_size]
             places = [busy[k] for k in part]
             seats = [first + i if isinstance(first, int) else first[i] for i in places]
-            found = self._decode([queries[k] for k in part], options, seats)
-            for place, prediction in zip(places, found, strict=True):
+            answers = self._decode([queries[k] for k in part], options, seats)
+            for place, prediction in zip(places, answers, strict=True):
                 results[place] = prediction
         return results
 
@@ -198,6 +167,21 @@ class Predictor:
     def device(self) -> torch.device:
         return next(self.model.parameters()).device
 
+    def _query(self, one: Input | Asked | Query) -> Query | None:
+        """An input, encoded; None where there is nothing to answer to."""
+        if isinstance(one, Query):
+            return one
+        asked = self.asked(one)
+        if self.fields.source and self.blank(asked):
+            return None
+        try:
+            return ask(self.team.first, asked)
+        except UnreadableError as error:
+            if self.on_bad is None:
+                raise
+            self.on_bad(str(error))
+            return None
+
     def asked(self, one: Input | Asked) -> Asked:
         """An input with as many texts as the model reads."""
         asked = one if isinstance(one, Asked) else Asked((one,) if isinstance(one, str) else one)
@@ -267,9 +251,6 @@ class Predictor:
         source = source_words(self.team.first, query)
         tokens = replace_unknown(one.tokens, one.alignment, source, self.dictionary)
         return replace(one, tokens=tuple(tokens), text=units.join(tokens))
-
-
-EMPTY = Prediction("", (), 0.0, ())
 
 
 def load(

@@ -78,9 +78,9 @@ class Task(NamedTuple):
         return hashlib.sha256(model + text.encode()).hexdigest()[:16]
 
     def read(self, predictor: Predictor) -> Inputs:
-        return Inputs(
-            self.inputs, len(predictor.fields.sources), self.columns, self.required, self.on_bad
-        )
+        fields = predictor.fields
+        told = (self.columns, self.required, self.on_bad, fields.files)
+        return Inputs(self.inputs, len(fields.sources), *told)
 
 
 def finished(task: Task, path: Path, shard: Shard) -> bool:

@@ -42,7 +42,14 @@ class Stepper:
         self.model, self.spec, self.device, self.carries = model, spec, device, carries
         self.crew, self.parts = ALONE, 1
         self.lesson: nn.Module = Lesson(model)
-        self.aims = Aims(spec.label_smoothing, spec.coverage, spec.sampling)
+        self.aims = Aims(
+            spec.label_smoothing,
+            spec.coverage,
+            spec.sampling,
+            spec.doubly_stochastic,
+            spec.reward,
+            spec.entropy,
+        )
         records = device.type == "cuda" and not carries and spec.optimizer in RECORDED
         self.optimizer = make_optimizer(spec, model.parameters(), records)
         self.average = Average(model, spec.ema) if spec.ema else None

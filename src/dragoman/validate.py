@@ -13,6 +13,7 @@ from dragoman.core import move
 from dragoman.corpus import Corpus, Running
 from dragoman.data.batches import Batch, Budget, Examples, cut
 from dragoman.data.fields import TextField, clean
+from dragoman.decode import Asked, Query
 from dragoman.errors import DragomanError, UserError, did_you_mean
 from dragoman.metrics import METRICS, SOURCED, Score, compute, estimate, tallies
 from dragoman.model import Model
@@ -113,9 +114,8 @@ def evaluate(corpus: Corpus, model: Model, metric: str) -> Evaluation:
     if corpus.config.reads_source and isinstance(corpus.dev, Examples):
         rows = corpus.samples[:ROWS]
         predictor = Predictor(corpus.config, corpus.fields, model)
-        written = predictor.predict(
-            [row[:-1] for row in rows], predictor.options(beam=1), batch_size=64
-        )
+        asked = [_query(corpus, place, row) for place, row in enumerate(rows)]
+        written = predictor.predict(asked, predictor.options(beam=1), batch_size=64)
         spec = corpus.fields.target.spec
         wanted = [clean(row[-1], spec) for row in rows]  # as the model was taught to write
         told = [row[0] for row in rows]
@@ -131,6 +131,14 @@ def evaluate(corpus: Corpus, model: Model, metric: str) -> Evaluation:
         sample, samples = ("", own.text, own.text), [Sample((), own.text, "")]
     model.train()
     return Evaluation(figures, sample, samples, (texts, wanted))
+
+
+def _query(corpus: Corpus, place: int, row: tuple[str, ...]) -> Query | tuple[str, ...]:
+    """A dev row to ask; files that it names are not read again."""
+    if not corpus.fields.files:
+        return row[:-1]
+    assert isinstance(corpus.dev, Examples)
+    return Query(Asked(row[:-1]), [column[place] for column in corpus.dev.sources], (), [])
 
 
 def likelihood(dev: Examples | Running, model: Model, config: Config) -> dict[str, float]:

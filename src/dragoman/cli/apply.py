@@ -62,6 +62,8 @@ def predict(model: Path, inputs: str, batch_size: int, device: str, **given: Any
     if helpers["dictionary"]:
         given["replace_unknown"] = True
     predictor = load(model, device, **helpers)
+    if on_bad != "error":
+        predictor.on_bad = lambda why: click.echo(f"dragoman: no answer to {why}", err=True)
     # an option that is not given may be repeated, too: then it is an empty tuple
     options = predictor.options(**{name: v for name, v in given.items() if v != ()})
     columns = columns or known_columns(predictor, inputs)
@@ -178,6 +180,7 @@ def score(
         count=count,
         on_bad=rest["on_bad_line"],
         problems=problems,
+        files=predictor.fields.files,
     )
     write = score_text if layout == "text" else score_json
     while chunk := list(islice(rows, batch_size * 16)):

@@ -27,6 +27,7 @@ class Field:
     """A column of any sense. A value is what stands in the table: a text, or the name of a file."""
 
     options: ClassVar[type[Spec]]
+    names_files: ClassVar[bool] = False  # whether values are names of files
     spec: Any  # the options
     size: int  # what the encoder needs to know: symbols of an alphabet, channels, dimensions
 

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
+from dragoman.data.files import beside
 from dragoman.data.formats import STDIN, Columns, Format, Parsed, parse
 from dragoman.data.strings import Strings, Table
 from dragoman.errors import UserError, did_you_mean
@@ -62,11 +63,13 @@ def read_table(
     count: int = 2,
     on_bad: BadLines = "error",
     allow_empty: bool = False,
+    files: Sequence[int] = (),
 ) -> Table:
     """Read whole files into a compact table; a file without rows gives an empty one.
 
     `columns` are 1-based numbers or names, by default the first `count`. `on_bad="skip"` leaves
-    bad rows out and counts them by reason in `problems`.
+    bad rows out and counts them by reason in `problems`. Values at the places `files` are names of
+    files, told from the table's folder on.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "pairs.tsv"
@@ -79,11 +82,12 @@ def read_table(
     kind = _kind(names, format, columns, count)
     width = 1 if kind in ("lines", "running") else len(columns or range(count))
     held, lines, problems = [Strings() for _ in range(width)], array("q"), dict[str, int]()
-    parsed = _sift(names, kind, parse(names, kind, columns, count), on_bad, allow_empty, problems)
+    rows = _beside(parse(names, kind, columns, count), files)
+    parsed = _sift(names, kind, rows, on_bad, allow_empty, problems)
     while chunk := list(islice(parsed, _CHUNK)):
-        rows, _, numbers, _ = zip(*chunk, strict=True)
+        texts, _, numbers, _ = zip(*chunk, strict=True)
         lines.extend(numbers)
-        for strings, values in zip(held, zip(*rows, strict=True), strict=True):
+        for strings, values in zip(held, zip(*texts, strict=True), strict=True):
             strings.extend(values)
     return Table(tuple(held), np.array(lines, np.int64), " + ".join(names), problems)
 
@@ -140,6 +144,7 @@ def iter_inputs(
     format: Format = "lines",
     columns: Columns = None,
     count: int = 1,
+    files: Sequence[int] = (),
     on_bad: BadLines = "skip",
     problems: dict[str, int] | None = None,
 ) -> Iterator[tuple[str, ...]]:
@@ -156,7 +161,8 @@ def iter_inputs(
     """
     names = _names(paths)
     kind = _kind(names, format, columns, count)
-    for values, name, line, problem in parse(names, kind, columns, count, pad=True):
+    rows = _beside(parse(names, kind, columns, count, pad=True), files)
+    for values, name, line, problem in rows:
         if problem and problem != "empty line":
             if on_bad == "error":
                 remedy = _REMEDIES.get(problem, "correct the line")
@@ -164,6 +170,16 @@ def iter_inputs(
             if problems is not None:
                 problems[problem] = problems.get(problem, 0) + 1
         yield values
+
+
+def _beside(parsed: Iterator[Parsed], files: Sequence[int]) -> Iterator[Parsed]:
+    """Rows whose values at some places are names of files, told from their table's folder on."""
+    if not files:
+        yield from parsed
+        return
+    for values, name, line, problem in parsed:
+        told = [beside(name, v) if at in files else v for at, v in enumerate(values)]
+        yield tuple(told), name, line, problem
 
 
 def _sift(

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dragoman.attention import AttentionSpec, make_attention
+from dragoman.attention import AttentionSpec, make_attention, one_place
 from dragoman.cells import CELLS, Stack, StackSpec
 from dragoman.core import Encoded, State, group, ungroup
 from dragoman.decoders.base import Decoder, Written
@@ -43,6 +43,7 @@ class Memory(NamedTuple):
     fed: Tensor  # (N, F) the last features under input feeding; (N, 0) otherwise
     masks: Tensor  # (N, L, hidden) recurrent dropout; (N, 0, 0) when there is none
     seen: Tensor  # (N, S) coverage, the sum of all weights so far; (N, 0) otherwise
+    drawn: State = ()  # (B, T) after training: places that hard attention drew; -1: it drew none
 
 
 class Readout(nn.Module):
@@ -87,11 +88,15 @@ class Recurrent(Decoder):
         self.readout = Readout(spec, source.memory if attention else given, word)
         self.size = self.readout.size
         self.covers = attention is not None and attention.coverage
+        self.hard = attention is not None and attention.hard
+        self.gate = nn.Linear(spec.hidden, 1) if attention and attention.gate else None
         self.stack = Stack(spec, word + given)
         self.dropout = nn.Dropout(spec.dropout)
         late = source.memory if self.before else self.readout.size if self.feed else 0
         if late:  # what a step learns only from the step before it, beside the word
             self.inject = nn.Linear(late, self.stack.bottom.gates * spec.hidden, bias=False)
+        if self.hard:  # what a drawn path is expected to be worth: a moving average
+            self.baseline = nn.Buffer(torch.zeros(()))
         if spec.start == "dense":
             self.bridge = nn.Linear(source.summary, spec.layers * spec.hidden)
 
@@ -125,7 +130,7 @@ class Recurrent(Decoder):
         x = self.dropout(x)
         given = self._given(fixed, x.unsqueeze(1))[:, 0]
         gates = self.stack.bottom.project(torch.cat([x, given], -1))
-        h, context, state, weights = self._move(gates, state, fixed)
+        h, context, state, weights, _ = self._move(gates, state, fixed)
         features = self.readout(h, given if context is None else context, x)
         return Written(features, state._replace(fed=features) if self.feed else state, weights)
 
@@ -160,9 +165,12 @@ class Recurrent(Decoder):
     def _loop(self, xs: Tensor, state: Memory, fixed: Fixed) -> Written:
         """The unrolling for steps that depend on what was attended to before."""
         shares = self.stack.bottom.project(xs).unbind(1)
-        hs, contexts, features, weights = [], [], [], []
+        hs, contexts, features, weights, drawn = [], [], [], [], []
+        coin = None  # with hard attention, every other row draws; the others see what is expected
+        if self.hard and self.training:
+            coin = torch.rand(len(xs), 1, device=xs.device) < 0.5
         for gates, x in zip(shares, xs.unbind(1), strict=True):
-            h, context, state, seen = self._move(gates, state, fixed)
+            h, context, state, seen, places = self._move(gates, state, fixed, coin)
             if self.feed:  # the features enter the next step: they cannot wait
                 state = state._replace(fed=self.readout(h, context, x))
                 features.append(state.fed)
@@ -171,19 +179,30 @@ class Recurrent(Decoder):
             hs.append(h)
             contexts.append(context)
             weights.append(seen)
+            if places is not None:
+                drawn.append(places)
         if self.feed:
             whole = torch.stack(features, 1)
         else:
             whole = self.readout(torch.stack(hs, 1), torch.stack(contexts, 1), xs)
+        if drawn:
+            state = state._replace(drawn=torch.cat(drawn, 1))
         return Written(whole, state, torch.stack(weights, 1))
 
     def _move(
-        self, gates: Tensor, state: Memory, fixed: Fixed
-    ) -> tuple[Tensor, Tensor | None, Memory, Tensor | None]:
-        """Cells and attention, one step on: h, the attended context, the new state, the weights."""
-        context = weights = None
+        self, gates: Tensor, state: Memory, fixed: Fixed, coin: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None, Memory, Tensor | None, Tensor | None]:
+        """Cells and attention, one step on: h, the attended context, the new state, the weights,
+        the places drawn.
+        """
+        context = weights = drawn = None
         if self.before:
-            context, weights = self._attend(state.cells[-1][0], state.seen, fixed)
+            query = state.cells[-1][0]
+            context, weights = self._attend(query, state.seen, fixed)
+            if self.hard:
+                context, drawn = self._pinned(context, weights, fixed, coin)
+            if self.gate:
+                context = context * torch.sigmoid(self.gate(query))
             gates = gates + self.inject(context)
         elif self.feed:
             gates = gates + self.inject(state.fed)
@@ -191,7 +210,17 @@ class Recurrent(Decoder):
         if self.attention and not self.before:
             context, weights = self._attend(h, state.seen, fixed)
         seen = state.seen + weights if self.covers and weights is not None else state.seen
-        return h, context, state._replace(cells=cells, seen=seen), weights
+        return h, context, state._replace(cells=cells, seen=seen), weights, drawn
+
+    def _pinned(
+        self, context: Tensor, weights: Tensor, fixed: Fixed, coin: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Hard attention: what stands at one place, where the coin says so, and which it is."""
+        rows = group(weights, len(fixed.enc.mask))
+        found, places = one_place(rows, fixed.enc.memory, coin is not None)
+        if coin is None:
+            return found.flatten(0, 1), None
+        return torch.where(coin, found.flatten(0, 1), context), places.masked_fill(~coin, -1)
 
     def _given(self, fixed: Fixed, xs: Tensor) -> Tensor:
         """The context that is the same at every step, for rows (N, T, E): (N, T, C), C may be 0."""
@@ -218,6 +247,8 @@ def _check(spec: RecurrentSpec, source: Sizes, attention: AttentionSpec | None) 
         )
     if attention and attention.feed and attention.when == "before":
         raise UserError("model.attention.feed needs model.attention.when=after")
+    if attention and (attention.gate or attention.hard) and attention.when != "before":
+        raise UserError("model.attention.gate and .hard need model.attention.when=before")
     if not source.summary and (spec.context != "initial" or spec.start != "zero"):
         raise UserError(
             "without an encoder there is no context: set model.decoder.context=initial and "

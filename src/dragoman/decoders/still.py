@@ -17,7 +17,8 @@ class StillSpec(Spec):
     """Options of the decoder that writes one label."""
 
     kind: Literal["still"] = "still"
-    pool: Literal["summary", "attention", "mean", "max"] = "summary"  # what the label is read from
+    # what the label is read from; question: the summary, and where it tells attention to look
+    pool: Literal["summary", "attention", "question", "mean", "max"] = "summary"
     hidden: Size | None = None  # a tanh layer below the labels; none when not given
     dropout: Rate = 0.0
 
@@ -57,17 +58,21 @@ class Still(Decoder):
 
     def __init__(self, spec: StillSpec, source: Sizes, attention: AttentionSpec | None) -> None:
         super().__init__()
-        if (spec.pool == "attention") != (attention is not None):
+        if (spec.pool in ("attention", "question")) != (attention is not None):
             raise UserError("model.attention belongs to model.decoder.pool=attention here")
         width = source.summary if spec.pool == "summary" else source.memory
+        width += source.summary if spec.pool == "question" else 0
         if not width:
             raise UserError("a label needs something to read: the encoder reads nothing")
-        self.pool = spec.pool
+        self.pool, self.attends = spec.pool, attention is not None
         self.layer = Layer(width, spec.hidden, spec.dropout)
         self.size = self.layer.size
         if attention is not None:  # one learned question to the whole source (Yang et al. 2016)
             self.attention = make_attention(attention, source.memory, source.memory)
-            self.question = nn.Parameter(torch.randn(source.memory) * source.memory**-0.5)
+            if spec.pool == "attention":
+                self.question = nn.Parameter(torch.randn(source.memory) * source.memory**-0.5)
+            else:
+                self.asks = nn.Linear(source.summary, source.memory)
 
     def prepare(self, enc: Encoded) -> Pooled:
         none = enc.summary.new_zeros(len(enc.mask), 0)
@@ -79,24 +84,30 @@ class Still(Decoder):
         if self.pool == "max":
             low = enc.memory.masked_fill(~real, torch.finfo(enc.memory.dtype).min)
             return Pooled(low.amax(1).masked_fill(~real.any(1), 0), none)
-        query = self.question.expand(len(enc.mask), 1, -1)
+        if self.pool == "attention":
+            query = self.question.expand(len(enc.mask), 1, -1)
+        else:
+            query = torch.tanh(self.asks(enc.summary)).unsqueeze(1)
         keys = self.attention.prepare(enc.memory)
         context, weights = self.attention(query, keys, enc.memory, enc.mask)
-        return Pooled(context[:, 0], weights[:, 0])
+        vector = context[:, 0]
+        if self.pool == "question":
+            vector = torch.cat([vector, enc.summary], -1)
+        return Pooled(vector, weights[:, 0])
 
     def start(self, enc: Encoded) -> tuple[Tensor]:
         return (enc.summary.new_zeros(len(enc.mask), 1),)  # nothing to remember but how many rows
 
     def step(self, x: Tensor, state: tuple[Tensor], fixed: Pooled) -> Written:
         features = ungroup(self.layer(fixed.vector), len(x))
-        weights = ungroup(fixed.weights, len(x)) if self.pool == "attention" else None
+        weights = ungroup(fixed.weights, len(x)) if self.attends else None
         return Written(features, state, weights)
 
     def unroll(self, xs: Tensor, state: tuple[Tensor], fixed: Pooled) -> Written:
         steps = xs.size(1)
         features = self.layer(fixed.vector).unsqueeze(1).expand(-1, steps, -1)
         weights = fixed.weights.unsqueeze(1).expand(-1, steps, -1)
-        return Written(features, state, weights if self.pool == "attention" else None)
+        return Written(features, state, weights if self.attends else None)
 
 
 class Aligned(Decoder):

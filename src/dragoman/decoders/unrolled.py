@@ -20,6 +20,8 @@ def gaps(decoder: "Recurrent") -> Gaps:
     spec, kind = decoder.spec, _kind(decoder.stack.bottom)
     lacking = {
         "coverage after the cell": decoder.covers and not (decoder.before or decoder.feed),
+        "a gate on what is seen": decoder.gate is not None,
+        "hard attention": decoder.hard,
         "local attention": decoder.attention is not None and decoder.attention.local is not None,
         "feeding a readout that is not tanh": decoder.feed and decoder.readout.kind != "tanh",
         "feeding over residual layers": decoder.feed and spec.residual and spec.layers > 1,

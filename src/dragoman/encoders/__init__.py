@@ -8,6 +8,7 @@ from dragoman.encoders.base import (
     Sizes,
     make_encoder,
 )
+from dragoman.encoders.image import Image, ImageSpec
 from dragoman.encoders.match import Match, MatchSpec
 from dragoman.encoders.nothing import Nothing, NothingSpec
 from dragoman.encoders.points import Points, PointsSpec
@@ -20,12 +21,14 @@ ENCODERS |= {
     "several": Several,
     "match": Match,
     "points": Points,
+    "image": Image,
 }
 
 __all__ = [
     "ENCODERS",
     "Encoder",
     "EncoderSpec",
+    "ImageSpec",
     "Layout",
     "MatchSpec",
     "NothingSpec",

@@ -2,7 +2,7 @@
 is and what it lies over.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -58,6 +58,9 @@ class Encoder(nn.Module):
 
     def forward(self, source: Source) -> Encoded:
         raise NotImplementedError
+
+    def begin(self, say: Callable[[str], None]) -> None:
+        """What a new model begins with beside fresh weights, said in a line."""
 
     def layouts(self, shapes: Sequence[tuple[int, ...]]) -> tuple[Layout, ...]:
         """What the annotations of a source lie over, in their order: a layout for each column,
