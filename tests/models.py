@@ -222,26 +222,30 @@ def source(model_spec: ModelSpec) -> Source:
     return shaped(model_spec, ids)
 
 
+def points(ids: torch.Tensor) -> Padded:
+    """Points of the plane, one for each symbol."""
+    places = torch.stack([torch.sin(ids * 1.7), torch.cos(ids * 2.3)], -1).double()
+    return Padded(places * (ids != 0)[..., None], ids != 0)
+
+
+SENSES = {"points": points, "image": pictures}  # how else symbols can look
+
+
 def shaped(model_spec: ModelSpec, ids: torch.Tensor) -> Source:
     """Symbols as the model's encoder reads them."""
-    kind = model_spec.encoder.kind
-    if kind == "nothing":
+    encoder, other = model_spec.encoder, ids.flip(0)[:, : ids.size(1) - 1]
+    if encoder.kind == "nothing":
         return padded(ids[:, :0])
-    if kind == "several":
-        both = zip(model_spec.encoder.parts, (ids, ids.flip(0)[:, : ids.size(1) - 1]), strict=True)
-        return tuple(pictures(one) if part.kind == "image" else padded(one) for part, one in both)
-    if kind == "match":
-        return padded(ids), padded(ids.flip(0)[:, : ids.size(1) - 1])
-    if kind == "points":
-        places = torch.stack([torch.sin(ids * 1.7), torch.cos(ids * 2.3)], -1).double()
-        return Padded(places * (ids != 0)[..., None], ids != 0)
-    if kind == "image":
-        return pictures(ids)
+    if encoder.kind == "match":
+        return padded(ids), padded(other)
+    if encoder.kind == "several":
+        both = zip(encoder.parts, (ids, other), strict=True)
+        return tuple(SENSES.get(part.kind, padded)(one) for part, one in both)
     if model_spec.head.kind == "copy":  # even symbols are in the vocabulary, odd ones beyond it
         places = TARGET + torch.arange(ids.size(1)).expand_as(ids)
         copies = torch.where(ids % 2 == 0, ids.clamp(max=TARGET - 1), places) * (ids != 0)
         return Padded(torch.stack([ids, copies], -1), ids != 0)
-    return padded(ids)
+    return SENSES.get(encoder.kind, padded)(ids)
 
 
 def answers(model_spec: ModelSpec) -> torch.Tensor:

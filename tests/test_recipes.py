@@ -1,6 +1,7 @@
 """Every recipe is a model that learns: it memorises 20 pairs."""
 
 import string
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from PIL import Image
 
 from dragoman.config import Config, dump, resolve, validate
 from dragoman.geometry import write_points
@@ -30,7 +32,21 @@ TRAIN = {
 }
 
 
-def rows_for(name: str) -> list[tuple[str, ...]]:
+def picture(folder: Path, number: int) -> str:
+    """The name of a file with a picture like no other."""
+    pixels = np.random.default_rng(number).integers(0, 256, (8, 8, 3), np.uint8)
+    Image.fromarray(pixels).save(folder / f"{number}.png")
+    return f"{number}.png"
+
+
+MEDIA: dict[str, Callable[[Path, int], str]] = {"image": picture}  # a file for each kind of column
+SMALL: dict[str, dict[str, Any]] = {  # what makes columns small and their words known
+    "text": {"min_count": 1},
+    "image": {"height": 8, "width": 8},
+}
+
+
+def rows_for(name: str, folder: Path) -> list[tuple[str, ...]]:
     """Twenty names, each followed by syllables, with unrelated answers of unequal length: as many
     columns as the recipe reads, and an answer of the kind it writes.
     """
@@ -46,7 +62,12 @@ def rows_for(name: str) -> list[tuple[str, ...]]:
     rows = []
     for i in range(20):
         count = int(chance.integers(1, 6))
-        sources = [f"{string.ascii_lowercase[i]} {words(count)}" for _ in known.source_specs]
+        sources = [
+            MEDIA[spec.kind](folder, i)
+            if spec.kind in MEDIA
+            else f"{string.ascii_lowercase[i]} {words(count)}"
+            for spec in known.source_specs.values()
+        ]
         answers = {"aligned": words(count + 1), "still": words(1)}
         rows.append((*sources, answers.get(kind, f"{i} {words(int(chance.integers(1, 6)))}")))
     return rows
@@ -71,13 +92,15 @@ def written(tmp_path: Path, rows: list[tuple[str, ...]]) -> str:
 def tree(name: str, path: str, steps: int) -> dict[str, Any]:
     """The recipe without dropout, trained by rows on a file that is also its dev file."""
     known = resolve(name)
-    parts = ["encoder", "decoder"] if known.model.encoder.kind in ("text", "match") else ["decoder"]
+    single = known.model.encoder.kind in ("text", "match", "image")
+    parts = ["encoder", "decoder"] if single else ["decoder"]
     return {
         "data": {
             "train": [path],
             "dev": [path],
             "format": "tsv" if known.reads_source else "lines",
-            "source": {"min_count": 1} if known.data.source.kind == "text" else {},
+            "source": SMALL.get(known.data.source.kind, {}),
+            "target": {"min_count": 1},
         },
         "model": {part: {"dropout": 0.0} for part in parts},
         "train": TRAIN | {"max_steps": steps, "evaluate_every": steps, "coverage": 0.0},
@@ -90,9 +113,11 @@ def shrunk(config: Config, size: int) -> Config:
     model = result["model"]
     parts = [model["encoder"], model["decoder"], model["head"], model["attention"] or {}]
     for part in [*parts, *model["encoder"].get("parts", [])]:
-        for key in ("embedding", "hidden", "size", "readout_size"):
+        for key in ("embedding", "hidden", "size", "readout_size", "dense"):
             if part.get(key):
                 part[key] = size
+        if "widths" in part:
+            part |= {"widths": [size // 2], "blocks": 1, "augment": {}}
         if "dropout" in part:
             part["dropout"] = 0.0
     model["init"] = None
@@ -100,21 +125,26 @@ def shrunk(config: Config, size: int) -> Config:
 
 
 def memorises(name: str, tmp_path: Path, size: int | None, steps: int, lr: float) -> None:
-    rows = rows_for(name)
+    rows = rows_for(name, tmp_path)
     reads = len(rows[0]) > 1
     path = written(tmp_path, rows)
     config = resolve(name, settings=[f"train.lr={lr}"], tree=tree(name, path, steps))
     config = shrunk(config, size) if size else config
     model = run(config, tmp_path / "model", Reporter(quiet=True))
     wanted = [row[-1] for row in rows]
+    kinds = [spec.kind for spec in config.source_specs.values()]
+    asked = [
+        tuple(str(tmp_path / v) if k in MEDIA else v for k, v in zip(kinds, row, strict=False))
+        for row in rows
+    ]
     if reads:
-        answers = model.predict([row[:-1] for row in rows])
+        answers = model.predict(asked)
     else:  # a language model goes on from the first word
         prompts = [target.split()[0] + " " for target in wanted]
         answers = model.predict(prompts, model.options(sample=False, beam=1))
     assert exact([a.text for a in answers], wanted).value == 100
     if reads:
-        scored = model.score(rows)
+        scored = model.score([(*ask, row[-1]) for ask, row in zip(asked, rows, strict=True)])
         assert sum(s.score for s in scored) / sum(len(s.log_probs) for s in scored) > -0.05
 
 
