@@ -51,7 +51,7 @@ FLOORS = [
         "demo.dates",
         "demo.orders",
     ],
-    ["graphs", "shards"],
+    ["graphs", "halves", "shards"],
     ["stepping", "rays"],
     ["trainer"],
     ["training"],

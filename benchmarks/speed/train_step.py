@@ -6,9 +6,9 @@
 
 Both sides train the same model on the same batches in the same precision, with dropout, clipping
 and Adam. `plain` is the loop over cells, attention and loss as anybody would write them in torch,
-with torch's own routine for the encoder; `ours` is what `dragoman train` does. Lengths are drawn
-like Multi30k's (words of German and English, mean 13, at most 40), sorted into batches as in
-training.
+with torch's own routine for the encoder; `ours` is what `dragoman train` does. Lengths are those
+of Multi30k's training rows (multi30k_lengths.json; twice as long for the WMT size), sorted into
+batches as in training.
 """
 
 import argparse
@@ -32,6 +32,8 @@ from dragoman.heads import VocabularySpec
 from dragoman.model import ModelSpec, build
 from dragoman.stepping import Stepper
 
+HERE = Path(__file__).parent
+
 
 class Size(NamedTuple):
     """A model and its batches."""
@@ -41,15 +43,15 @@ class Size(NamedTuple):
     hidden: int = 512
     readout: int = 512
     rows: int = 128
-    length: float = 13.0  # mean; 0 is `longest` for all
-    longest: int = 40
+    stretch: float = 1.0  # of Multi30k's lengths; 0: all rows are `longest`
+    longest: int = 100
     cell: str = "gru"
     way: str = "before"  # or fed: Luong's attention with input feeding
     dropout: float = 0.2
 
 
 M30K = Size()
-WMT = Size(32_000, 640, 1024, 640, 256, 26.0, 60)
+WMT = Size(32_000, 640, 1024, 640, 256, 2.0)
 
 
 def model_spec(size: Size) -> ModelSpec:
@@ -69,21 +71,20 @@ def model_spec(size: Size) -> ModelSpec:
 
 
 def examples(size: Size, batches: int) -> tuple[Examples, list[Any]]:
-    """Random symbols with lengths like a real corpus's, and a plan of batches."""
+    """Random symbols with a real corpus's lengths, and some of its batches."""
     chance = np.random.default_rng(1)
-    count = size.rows * batches
-    if size.length:
-        source = chance.gamma(6.0, size.length / 6.0, count)
-        target = source * chance.normal(1.0, 0.15, count)
-    else:
-        source = target = np.full(count, size.longest)
-    sides = []
-    for lengths in (source, target):
-        clipped = np.clip(lengths.round().astype(int), 2, size.longest)
-        ids = (chance.integers(4, size.vocabulary, n - 1) for n in clipped)
-        sides.append(Ragged.of([*map(int, row), 2] for row in ids))
+    known = np.array(json.loads((HERE / "multi30k_lengths.json").read_text())["pairs"])
+    pairs = np.repeat(known[:, :2], known[:, 2], 0)
+    pairs = pairs[chance.permutation(len(pairs))[: 100 * size.rows]]
+    lengths = (pairs * size.stretch).round().astype(int) if size.stretch else 0 * pairs + 10**6
+    lengths = np.clip(lengths, 2, size.longest)
+    sides = [
+        Ragged.of([*chance.integers(4, size.vocabulary, n - 1).tolist(), 2] for n in column)
+        for column in lengths.T
+    ]
     corpus = Examples([sides[0]], sides[1])
-    return corpus, plan(corpus.lengths, Budget(0, size.rows), seed=1, epoch=0)
+    every = plan(corpus.lengths, Budget(0, size.rows), seed=1, epoch=0)
+    return corpus, [rows for rows in every if len(rows) == size.rows][:batches]
 
 
 class Side:
@@ -181,7 +182,8 @@ def pipeline(size: Size) -> dict[str, Any]:
     return found
 
 
-def suite(device: str, only: str) -> list[dict[str, Any]]:
+def suite(device: str, only: str, out: Path | None) -> list[dict[str, Any]]:
+    """All cases; what is found so far is always in the file."""
     found = []
     cases: list[tuple[str, Size, str]] = []
     both = ["fp32", "bf16"]
@@ -191,7 +193,7 @@ def suite(device: str, only: str) -> list[dict[str, Any]]:
         for cell, way in (("lstm", "before"), ("gru", "fed"), ("lstm", "fed")):
             other = size._replace(cell=cell, way=way)
             cases.append((f"Multi30k size, {cell}, {way}", other, both[device == "cuda"]))
-        small = Size(60, 128, 256, 128, 128, 8.0, 24)
+        small = Size(60, 128, 256, 128, 128, 0.7)
         cases.append(("characters", small, both[device == "cuda"]))
         if device == "cuda":
             cases.append(("WMT size", WMT, "bf16"))
@@ -199,7 +201,7 @@ def suite(device: str, only: str) -> list[dict[str, Any]]:
         base = M30K if device == "cuda" else Size(4000, 128, 256, 256, 32)
         kind = both[device == "cuda"]
         for longest in (10, 20, 40, 80):
-            cases.append((f"length {longest}", base._replace(length=0, longest=longest), kind))
+            cases.append((f"length {longest}", base._replace(stretch=0, longest=longest), kind))
         for rows in (32, 64, 256, 512) if device == "cuda" else (16, 64):
             cases.append((f"batch {rows}", base._replace(rows=rows), kind))
         for many in (1000, 32_000) if device == "cuda" else (1000, 16_000):
@@ -207,6 +209,8 @@ def suite(device: str, only: str) -> list[dict[str, Any]]:
     for name, size, precision in cases:
         batches = 12 if device == "cuda" else 3
         found.append(compare(name, size, device, precision, batches))
+        if out:
+            out.write_text(json.dumps(found, indent=1) + "\n")
     if device == "cuda" and only in ("all", "main"):
         found.append(pipeline(M30K))
     return found
@@ -221,7 +225,7 @@ def main() -> None:
     if options.device == "cpu":
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     print(f"torch {torch.__version__}; step of the plain loop, of ours, ratio, target symbols/s")
-    found = suite(options.device, options.only)
+    found = suite(options.device, options.only, options.out)
     if options.out:
         options.out.write_text(json.dumps(found, indent=1) + "\n")
 

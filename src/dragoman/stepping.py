@@ -15,6 +15,7 @@ from dragoman.crew import ALONE, Crew
 from dragoman.data.batches import Batch
 from dragoman.errors import DragomanError
 from dragoman.graphs import LOOK_EVERY, Recorder, give_up, heal, rounded
+from dragoman.halves import Halves
 from dragoman.kernels.choice import using
 from dragoman.memory import complaint, joined, parted, starved
 from dragoman.model import Carried, Model
@@ -56,6 +57,7 @@ class Stepper:
         self.carried: Carried | None = None
         self.lr = spec.lr
         self.heard = torch.zeros((), dtype=torch.float64, device=device)  # nll, not yet read
+        self.halves: Halves | None = None
         self.recorder = self._recorder() if records else None
 
     def step(self, group: Sequence[Batch], number: int, lr: float) -> Outcome:
@@ -135,6 +137,8 @@ class Stepper:
         return rounded(batch) if self.recorder else batch
 
     def _recorder(self) -> Recorder:
+        if self._half():
+            self.halves = Halves(self.lesson, torch.bfloat16)
         parameters = [p for p in self.model.parameters() if p.requires_grad]
         return Recorder(
             self._learn, parameters, self.optimizer, self.average, self.spec.clip, self.heard
@@ -142,10 +146,14 @@ class Stepper:
 
     def _learn(self, source: Source, target: Padded, tokens: Tensor) -> Tensor:
         """Gradients of a batch; its -log p."""
+        runs = self.halves or self.lesson
         with self._precision(), using(self.spec.kernel):
-            loss, _ = self.model.loss(source, target, self.aims)
-        (loss.total / tokens).backward()  # type: ignore[no-untyped-call]
-        return loss.nll
+            loss, _ = runs(source, target, self.aims, None)
+        (loss.total / tokens).backward()
+        if self.halves:
+            self.halves.bring_home()
+        nll: Tensor = loss.nll
+        return nll
 
     def _replayed(
         self, group: Sequence[Batch], number: int, lr: float, tokens: int
@@ -185,14 +193,14 @@ class Stepper:
         self.carried = joined(after) if self.carries else None
         return total
 
+    def _half(self) -> bool:
+        wanted, gpu = self.spec.precision, self.device.type == "cuda"
+        return wanted == "bf16" or (wanted == "auto" and gpu and torch.cuda.is_bf16_supported())
+
     def _precision(self) -> contextlib.AbstractContextManager[Any]:
-        wanted = self.spec.precision
-        bf16 = wanted == "bf16" or (
-            wanted == "auto" and self.device.type == "cuda" and torch.cuda.is_bf16_supported()
-        )
-        return (
-            torch.autocast(self.device.type, torch.bfloat16) if bf16 else contextlib.nullcontext()
-        )
+        if not self._half():
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16)
 
 
 class Lesson(nn.Module):

@@ -48,9 +48,10 @@ class _Entropy(torch.autograd.Function):
         xs, by, learns = features.to(kind).contiguous(), weight.to(kind), any(ctx.needs_input_grad)
         rows, size = max(1, SCORES.get(xs.device.type, 1 << 22) // len(weight)), len(weight)
         sums = torch.zeros(2, dtype=full(kind), device=xs.device)
-        if learns:
-            dx, dw = torch.empty_like(xs), torch.zeros_like(weight)
-            db = torch.zeros_like(bias)
+        dx, grads = (
+            torch.empty_like(xs),
+            [torch.zeros_like(t) for t in (weight, bias) if not len(xs)],
+        )
         for begin in range(0, len(xs), rows):
             x, y = xs[begin : begin + rows], targets[begin : begin + rows]
             room = x.new_empty(len(x), -(-size // PAD_TO) * PAD_TO)[:, :size]
@@ -58,10 +59,10 @@ class _Entropy(torch.autograd.Function):
             sums += (_fused if has_triton(x.device, kind) else _plain)(scores, y, smoothing)
             if learns:
                 torch.mm(scores, by, out=dx[begin : begin + rows])
-                dw += scores.t() @ x
-                db += scores.sum(0, dtype=db.dtype)
+                more = [(scores.t() @ x).to(weight.dtype), _total(scores).to(bias.dtype)]
+                grads = [a.add_(b) for a, b in zip(grads, more, strict=True)] if begin else more
         if learns:
-            ctx.save_for_backward(dx, dw, db)
+            ctx.save_for_backward(dx, *grads)
         total, nll = sums[0].clone(), sums[1].clone()
         ctx.mark_non_differentiable(nll)
         return total, nll
@@ -86,6 +87,11 @@ def _plain(scores: Tensor, targets: Tensor, smoothing: float) -> Tensor:
     slopes.scatter_add_(1, place, slopes.new_full(place.shape, smoothing - 1))
     scores.copy_(slopes.mul_(counts))
     return torch.stack([total, nll])
+
+
+def _total(rows: Tensor) -> Tensor:
+    """The sum of all rows, as a product: that is faster."""
+    return (rows.new_ones(1, len(rows)) @ rows)[0]
 
 
 def _fused(scores: Tensor, targets: Tensor, smoothing: float) -> Tensor:

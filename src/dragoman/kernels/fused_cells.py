@@ -39,18 +39,29 @@ def _put(at, value, mask):
 
 
 @triton.jit
+def _said(at, bias, mask, BIAS: tl.constexpr):
+    """The state's share of a gate, with a bias where the product came without."""
+    value = _get(at, mask)
+    if BIAS:
+        value += _get(bias, mask)
+    return value
+
+
+@triton.jit
 def _gru(
-    x, gates, h, lengths, acts, new_h, t, x_row, gates_row,
-    H: tl.constexpr, BH: tl.constexpr, ENDS: tl.constexpr, FAST: tl.constexpr,
+    x, gates, bias, h, lengths, acts, new_h, t, x_row, gates_row, per,
+    H: tl.constexpr, BH: tl.constexpr, BIAS: tl.constexpr, ENDS: tl.constexpr, FAST: tl.constexpr,
 ):  # fmt: skip
     b = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * BH + tl.arange(0, BH)
     ok = i < H
     x += b * x_row + i
     gates += b * gates_row + i
-    reset = _sigmoid(_get(x, ok) + _get(gates, ok), FAST)
-    update = _sigmoid(_get(x + H, ok) + _get(gates + H, ok), FAST)
-    new = tanh(_get(x + 2 * H, ok) + reset * _get(gates + 2 * H, ok), FAST)
+    bias += (b // per) * 3 * H + i
+    reset = _sigmoid(_get(x, ok) + _said(gates, bias, ok, BIAS), FAST)
+    update = _sigmoid(_get(x + H, ok) + _said(gates + H, bias + H, ok, BIAS), FAST)
+    inner = _said(gates + 2 * H, bias + 2 * H, ok, BIAS)
+    new = tanh(_get(x + 2 * H, ok) + reset * inner, FAST)
     old = _get(h + b * H + i, ok)
     if ENDS:
         update = tl.where(t < tl.load(lengths + b), update, 1.0)
@@ -64,20 +75,25 @@ def _gru(
 
 @triton.jit
 def _gru_back(
-    dh, outer, gates, h, acts, dx, dgates, direct, gates_row, dgates_row,
-    H: tl.constexpr, BH: tl.constexpr, OUTER: tl.constexpr,
+    dh, more, outer, gates, bias, h, acts, dx, dgates, direct, gates_row, dgates_row, per,
+    H: tl.constexpr, BH: tl.constexpr, BIAS: tl.constexpr, MORE: tl.constexpr, OUTER: tl.constexpr,
 ):  # fmt: skip
     b = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * BH + tl.arange(0, BH)
     ok = i < H
     acts += b * 3 * H + i
     reset, update, new = _get(acts, ok), _get(acts + H, ok), _get(acts + 2 * H, ok)
+    inner = _said(
+        gates + b * gates_row + 2 * H + i, bias + (b // per) * 3 * H + 2 * H + i, ok, BIAS
+    )
     grad = _get(dh + b * H + i, ok)
+    if MORE:
+        grad += _get(more + b * H + i, ok)
     if OUTER:
         grad += _get(outer + b * H + i, ok)
     d_new = grad * (1 - update) * (1 - new * new)
     d_update = grad * (_get(h + b * H + i, ok) - new) * update * (1 - update)
-    d_reset = d_new * _get(gates + b * gates_row + 2 * H + i, ok) * reset * (1 - reset)
+    d_reset = d_new * inner * reset * (1 - reset)
     _put(direct + b * H + i, grad * update, ok)
     dx += b * 3 * H + i
     _put(dx, d_reset, ok)
@@ -91,18 +107,19 @@ def _gru_back(
 
 @triton.jit
 def _lstm(
-    x, gates, h, c, lengths, acts, new_h, new_c, t, x_row, gates_row,
-    H: tl.constexpr, BH: tl.constexpr, ENDS: tl.constexpr, FAST: tl.constexpr,
+    x, gates, bias, h, c, lengths, acts, new_h, new_c, t, x_row, gates_row, per,
+    H: tl.constexpr, BH: tl.constexpr, BIAS: tl.constexpr, ENDS: tl.constexpr, FAST: tl.constexpr,
 ):  # fmt: skip
     b = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * BH + tl.arange(0, BH)
     ok = i < H
     x += b * x_row + i
     gates += b * gates_row + i
-    enter = _sigmoid(_get(x, ok) + _get(gates, ok), FAST)
-    forget = _sigmoid(_get(x + H, ok) + _get(gates + H, ok), FAST)
-    new = tanh(_get(x + 2 * H, ok) + _get(gates + 2 * H, ok), FAST)
-    leave = _sigmoid(_get(x + 3 * H, ok) + _get(gates + 3 * H, ok), FAST)
+    bias += (b // per) * 4 * H + i
+    enter = _sigmoid(_get(x, ok) + _said(gates, bias, ok, BIAS), FAST)
+    forget = _sigmoid(_get(x + H, ok) + _said(gates + H, bias + H, ok, BIAS), FAST)
+    new = tanh(_get(x + 2 * H, ok) + _said(gates + 2 * H, bias + 2 * H, ok, BIAS), FAST)
+    leave = _sigmoid(_get(x + 3 * H, ok) + _said(gates + 3 * H, bias + 3 * H, ok, BIAS), FAST)
     if ENDS:
         on = t < tl.load(lengths + b)
         enter, forget = tl.where(on, enter, 0.0), tl.where(on, forget, 1.0)
@@ -122,8 +139,9 @@ def _lstm(
 
 @triton.jit
 def _lstm_back(
-    dh, outer, dc, c, new_c, lengths, acts, dx, dgates, direct, old_dc, t, dgates_row,
-    H: tl.constexpr, BH: tl.constexpr, OUTER: tl.constexpr, ENDS: tl.constexpr, FAST: tl.constexpr,
+    dh, more, outer, dc, c, new_c, lengths, acts, dx, dgates, direct, old_dc, t, dgates_row,
+    H: tl.constexpr, BH: tl.constexpr, MORE: tl.constexpr, OUTER: tl.constexpr, ENDS: tl.constexpr,
+    FAST: tl.constexpr,
 ):  # fmt: skip
     b = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * BH + tl.arange(0, BH)
@@ -132,6 +150,8 @@ def _lstm_back(
     enter, forget = _get(acts, ok), _get(acts + H, ok)
     new, leave = _get(acts + 2 * H, ok), _get(acts + 3 * H, ok)
     grad = _get(dh + b * H + i, ok)
+    if MORE:
+        grad += _get(more + b * H + i, ok)
     if OUTER:
         grad += _get(outer + b * H + i, ok)
     shown = tanh(_get(new_c + b * H + i, ok), FAST)
@@ -158,20 +178,21 @@ def _four(at, one, two, three, four, H: tl.constexpr, ok):
 
 
 class GRU:
-    """`plain.GRU`, with lengths (N,) where rows have them."""
+    """`plain.GRU`; rows may have lengths (N,), and products come without their bias (D, G)."""
 
     acts = 3
 
-    def __init__(self, lengths: Tensor | None = None) -> None:
-        self.lengths = lengths
+    def __init__(self, lengths: Tensor | None = None, bias: Tensor | None = None) -> None:
+        self.lengths, self.bias = lengths, bias
 
     def step(self, x: Tensor, at: Past, t: int = 0) -> None:
         rows, size = at.h.shape
         ends = self.lengths is not None
         _gru[_grid(rows, size)](
-            x, at.gates, at.h, self.lengths if ends else x, at.acts, at.new_h,
-            t, x.stride(0), at.gates.stride(0),
-            H=size, BH=_block(size), ENDS=ends, FAST=fast(at.h), num_warps=4,
+            x, at.gates, _or(self.bias, x), at.h, _or(self.lengths, x), at.acts, at.new_h,
+            t, x.stride(0), at.gates.stride(0), _per(rows, self.bias),
+            H=size, BH=_block(size), BIAS=self.bias is not None, ENDS=ends, FAST=fast(at.h),
+            num_warps=4,
         )  # fmt: skip
 
     def back(
@@ -183,32 +204,35 @@ class GRU:
         x: Tensor,
         gates: Tensor,
         t: int = 0,
+        more: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         rows, size = h.shape
         direct = torch.empty_like(h)
         _gru_back[_grid(rows, size)](
-            h, h if outer is None else outer, at.gates, at.h, at.acts, x, gates, direct,
-            at.gates.stride(0), gates.stride(0),
-            H=size, BH=_block(size), OUTER=outer is not None, num_warps=4,
+            h, _or(more, h), _or(outer, h), at.gates, _or(self.bias, h), at.h, at.acts, x, gates,
+            direct, at.gates.stride(0), gates.stride(0), _per(rows, self.bias),
+            H=size, BH=_block(size), BIAS=self.bias is not None, MORE=more is not None,
+            OUTER=outer is not None, num_warps=4,
         )  # fmt: skip
         return direct, c
 
 
 class LSTM:
-    """`plain.LSTM`, with lengths (N,) where rows have them."""
+    """`plain.LSTM`; rows may have lengths (N,), and products come without their bias (D, G)."""
 
     acts = 4
 
-    def __init__(self, lengths: Tensor | None = None) -> None:
-        self.lengths = lengths
+    def __init__(self, lengths: Tensor | None = None, bias: Tensor | None = None) -> None:
+        self.lengths, self.bias = lengths, bias
 
     def step(self, x: Tensor, at: Past, t: int = 0) -> None:
         rows, size = at.h.shape
         ends = self.lengths is not None
         _lstm[_grid(rows, size)](
-            x, at.gates, at.h, at.c, self.lengths if ends else x, at.acts, at.new_h, at.new_c,
-            t, x.stride(0), at.gates.stride(0),
-            H=size, BH=_block(size), ENDS=ends, FAST=fast(at.h), num_warps=4,
+            x, at.gates, _or(self.bias, x), at.h, at.c, _or(self.lengths, x), at.acts, at.new_h,
+            at.new_c, t, x.stride(0), at.gates.stride(0), _per(rows, self.bias),
+            H=size, BH=_block(size), BIAS=self.bias is not None, ENDS=ends, FAST=fast(at.h),
+            num_warps=4,
         )  # fmt: skip
 
     def back(
@@ -220,14 +244,16 @@ class LSTM:
         x: Tensor,
         gates: Tensor,
         t: int = 0,
+        more: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         rows, size = h.shape
         direct, before = torch.empty_like(h), torch.empty_like(c)
         ends = self.lengths is not None
         _lstm_back[_grid(rows, size)](
-            h, h if outer is None else outer, c, at.c, at.new_c, self.lengths if ends else h,
+            h, _or(more, h), _or(outer, h), c, at.c, at.new_c, _or(self.lengths, h),
             at.acts, x, gates, direct, before, t, gates.stride(0),
-            H=size, BH=_block(size), OUTER=outer is not None, ENDS=ends, FAST=fast(h), num_warps=4,
+            H=size, BH=_block(size), MORE=more is not None, OUTER=outer is not None, ENDS=ends,
+            FAST=fast(h), num_warps=4,
         )  # fmt: skip
         return direct, before
 
@@ -244,6 +270,16 @@ def wide(size: int) -> int:
     (32, 16)
     """
     return 1 << max(4, (size - 1).bit_length())
+
+
+def _or(tensor: Tensor | None, other: Tensor) -> Tensor:
+    """A kernel wants some address, even where it reads nothing there."""
+    return other if tensor is None else tensor
+
+
+def _per(rows: int, bias: Tensor | None) -> int:
+    """Rows of one direction."""
+    return rows if bias is None else rows // len(bias)
 
 
 def _block(size: int) -> int:

@@ -169,14 +169,14 @@ class WayBack:
             size = track.h.size(2)
             new = gates[..., 2 * size :]
             inner = _outer(new, track.acts[..., :size] * masked[:-1])
-            inner_bias = new.sum((0, 1))
+            inner_bias = _total(new)
         inward = None if layer.inward is None else _outer(gates, track.read)
-        inward_bias = None if layer.inward is None else gates.sum((0, 1))
+        inward_bias = None if layer.inward is None else _total(gates)
         self._unsay(level, 0)
         c = None if layer.c is None else self.c[level]
         return Layer(
             weight,
-            said.sum((0, 1)),
+            _total(said),
             inward,
             inward_bias,
             inner,
@@ -191,3 +191,9 @@ class WayBack:
 def _outer(grads: Tensor, inputs: Tensor) -> Tensor:
     """The gradient of a weight, from all steps."""
     return grads.flatten(0, 1).t() @ inputs.flatten(0, 1)
+
+
+def _total(grads: Tensor) -> Tensor:
+    """The gradient of a bias, from all steps; a product sums faster than a sum."""
+    flat = grads.flatten(0, 1)
+    return (flat.new_ones(1, len(flat)) @ flat)[0]
