@@ -7,15 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import dragoman
 from dragoman import geometry
+from dragoman.cli import cli
 from dragoman.config import resolve
 from dragoman.data.points import PointsField, PointsSpec
+from dragoman.demo import ordering
 from dragoman.demo.orders import Sizes, held_karp, improved, pairs, shortest
 from dragoman.errors import UserError
 from dragoman.evaluate import evaluate_files
 from dragoman.metrics import compute, tallies
+from dragoman.ship.describe import describe
 
 TINY: dict[str, Any] = {
     "model": {
@@ -189,6 +193,8 @@ def test_words_of_a_text_can_be_pointed_at(tmp_path: Path) -> None:
     assert [answer.text for answer in answers] == ["2", "1", "5"]
     assert answers[0].alignment is not None
     assert answers[0].alignment[0].argmax() == 1
+    with pytest.raises(UserError, match="pointer cannot be exported"):
+        describe(model.team.first)
 
 
 def test_answers_are_valid_tours_with_attention_over_points(tmp_path: Path) -> None:
@@ -230,3 +236,28 @@ def test_a_model_of_words_knows_no_valid_orders(tmp_path: Path) -> None:
     model = dragoman.train(rows, tmp_path / "m", config=short, quiet=True)
     with pytest.raises(UserError, match=r"search\.valid"):
         model("ab", valid="tour")
+
+
+@pytest.mark.parametrize("task", ["sort", "hull", "tsp"])
+def test_demos_learn_measure_and_draw(
+    task: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ordering, "HELD_OUT", 20)
+    ordering.show(task, tmp_path / "demo", count=100, steps=2)
+    said = capsys.readouterr().out
+    assert "100 solved ones to learn from" in said
+    assert "On 20 held out" in said
+    assert (tmp_path / "demo" / "alignment.png").exists()
+
+
+def test_tasks_are_written_to_files(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "tours.tsv"
+    ran = CliRunner().invoke(
+        cli, ["demo", "tsp", "--write", str(path), "--pairs", "100", "--size", "4-6", "--seed", "7"]
+    )
+    assert "100 rows of 4 to 6 points, seed 7" in ran.output
+    lines = path.read_text().splitlines()
+    assert [tuple(line.split("\t")) for line in lines] == list(pairs("tsp", 100, Sizes(4, 6), 7))

@@ -103,7 +103,13 @@ def tree(name: str, path: str, steps: int) -> dict[str, Any]:
             "target": {"min_count": 1},
         },
         "model": {part: {"dropout": 0.0} for part in parts},
-        "train": TRAIN | {"max_steps": steps, "evaluate_every": steps, "coverage": 0.0},
+        "train": TRAIN
+        | {
+            "warmup": min(known.train.warmup, 20),
+            "max_steps": steps,
+            "evaluate_every": steps,
+            "coverage": 0.0,
+        },
     }
 
 

@@ -6,6 +6,7 @@ import click
 
 from dragoman import __version__
 from dragoman.cli.options import data_tree
+from dragoman.errors import UserError
 
 
 @click.command()
@@ -85,13 +86,40 @@ def check(paths: tuple[str, ...], columns: str | None, layout: str | None) -> No
         raise SystemExit(2)
 
 
+DEMOS = ("dates", "sort", "hull", "tsp")
+
+
 @click.command()
+@click.argument("what", type=click.Choice(DEMOS), default="dates")
 @click.option("-o", "--output", type=click.Path(path_type=Path), default="demo", show_default=True)
 @click.option(
-    "--pairs", type=click.IntRange(100), default=None, help="How many dates to learn from."
+    "--pairs", type=click.IntRange(100), default=None, help="How many examples to learn from."
 )
-def demo(output: Path, pairs: int | None) -> None:
-    """Learn to read dates in many languages, in about two minutes, and try it."""
-    from dragoman.demo.show import show
+@click.option(
+    "--write",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="sort, hull, tsp: only write that many examples, with their answers (tsv).",
+)
+@click.option("--size", metavar="N", help="With --write: points of an example, 10 or 5-10.")
+@click.option("--seed", type=click.IntRange(0), default=1, help="With --write: other examples.")
+def demo(
+    what: str, output: Path, pairs: int | None, write: Path | None, size: str | None, seed: int
+) -> None:
+    """Learn something in about two minutes, from data made on the spot, and try it.
 
-    show(output, pairs)
+    \b
+    dates   read dates in many languages
+    sort    put ten numbers in order
+    hull    find the corners of sets of points
+    tsp     plan short tours of five cities
+    """
+    from dragoman.demo import ordering
+    from dragoman.demo.table import SHOWS
+
+    if write is None and size is None:
+        SHOWS[what](output, pairs)
+        return
+    if what not in ordering.TASKS or write is None:
+        raise UserError("--write FILE and --size are for sort, hull and tsp")
+    ordering.write(what, write, pairs, size, seed)

@@ -35,6 +35,8 @@ def describe(loaded: Loaded) -> dict[str, Any]:
                 f"search.{name} cannot be exported: set it to {getattr(usual, name)!r} in the "
                 "model's config.yaml, or predict with dragoman itself"
             )
+    if loaded.model.head.points:
+        raise UserError("model.head.kind=pointer cannot be exported: predict with dragoman itself")
     fields = loaded.fields
     return {
         "format": FORMAT,

@@ -1,0 +1,14 @@
+"""All demonstrations by name."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from dragoman.demo import ordering, show
+
+SHOWS: dict[str, Callable[[Path, int | None], None]] = {
+    "dates": show.show,
+    "sort": partial(ordering.show, "sort"),
+    "hull": partial(ordering.show, "hull"),
+    "tsp": partial(ordering.show, "tsp"),
+}
