@@ -1,17 +1,28 @@
 """Small models of every combination of parts, for the laws."""
 
 from itertools import product
+from typing import Any
 
 import torch
 
 from dragoman.attention import AttentionSpec
 from dragoman.core import Padded, Source
 from dragoman.decoders import AlignedSpec, RecurrentSpec, StillSpec
-from dragoman.encoders import ImageSpec, MatchSpec, NothingSpec, PointsSpec, SeveralSpec, TextSpec
+from dragoman.encoders import (
+    ImageSpec,
+    MatchSpec,
+    NothingSpec,
+    PointsSpec,
+    SeveralSpec,
+    SoundSpec,
+    TextSpec,
+    VideoSpec,
+)
 from dragoman.heads import CopySpec, PointerSpec, VocabularySpec
 from dragoman.model import Model, ModelSpec, build
 
 SOURCE, TARGET = 9, 7  # sizes of the alphabets
+SEEN = ImageSpec(widths=(4,), coordinates=True)  # how a frame of a clip is seen
 CELLS = [("rnn", "after"), ("gru", "after"), ("gru", "before"), ("lstm", "after")]
 SCORES = ["dot", "bilinear", "mlp"]
 WAYS = [
@@ -113,7 +124,7 @@ def others() -> dict[str, ModelSpec]:
     found["several-compare"] = ModelSpec(encoder=both, decoder=decoder, head=head)
     pairs = MatchSpec(cell="lstm", embedding=4, hidden=6, bidirectional=True)
     found["match"] = ModelSpec(encoder=pairs, decoder=decoder, head=head)
-    return found | pointers() | _pictures(decoder, head)
+    return found | pointers() | _pictures(decoder, head) | _frames(decoder, head)
 
 
 def pointers() -> dict[str, ModelSpec]:
@@ -159,6 +170,20 @@ def _pictures(decoder: RecurrentSpec, head: VocabularySpec) -> dict[str, ModelSp
     return found
 
 
+def _frames(decoder: RecurrentSpec, head: VocabularySpec) -> dict[str, ModelSpec]:
+    """What lies in time: sounds and clips."""
+    encoders: dict[str, Any] = {
+        "sound": SoundSpec(hidden=3, layers=2, halvings=1),
+        "sound-front": SoundSpec(hidden=3, layers=1, halvings=0, front=2),
+        "video": VideoSpec(cell="lstm", hidden=3, frame=SEEN),
+        "video-mean": VideoSpec(layers=0, summary="mean", frame=SEEN),
+    }
+    return {
+        name: ModelSpec(encoder=encoder, decoder=decoder, head=head)
+        for name, encoder in encoders.items()
+    }
+
+
 def _labels() -> dict[str, ModelSpec]:
     """Models that write one symbol, or one per position."""
     text = TextSpec(cell="gru", embedding=4, hidden=3)
@@ -170,6 +195,10 @@ def _labels() -> dict[str, ModelSpec]:
     }
     found["still-hidden"] = ModelSpec(encoder=text, decoder=StillSpec(hidden=5), head=head)
     found["still-match"] = ModelSpec(encoder=pairs, decoder=StillSpec(), head=head)
+    sound = SoundSpec(hidden=3, layers=2, halvings=2)
+    video = VideoSpec(cell="gru", hidden=3, layers=2, bidirectional=True, frame=SEEN)
+    found["still-sound"] = ModelSpec(encoder=sound, decoder=StillSpec(), head=head)
+    found["still-video"] = ModelSpec(encoder=video, decoder=StillSpec(pool="mean"), head=head)
     found["aligned"] = ModelSpec(encoder=text, decoder=AlignedSpec(), head=head)
     found["aligned-hidden"] = ModelSpec(encoder=text, decoder=AlignedSpec(hidden=5), head=head)
     return found
@@ -193,6 +222,7 @@ def make(model_spec: ModelSpec, seed: int = 0) -> Model:
     torch.manual_seed(seed)
     kind = model_spec.encoder.kind
     sizes = {"nothing": (), "match": (SOURCE,) * 2, "points": (2,), "image": (1,)}
+    sizes["video"] = (1,)
     if kind == "several":
         sizes[kind] = tuple(
             1 if part.kind == "image" else SOURCE for part in model_spec.encoder.parts
@@ -228,7 +258,15 @@ def points(ids: torch.Tensor) -> Padded:
     return Padded(places * (ids != 0)[..., None], ids != 0)
 
 
-SENSES = {"points": points, "image": pictures}  # how else symbols can look
+def frames(ids: torch.Tensor) -> Padded:
+    """Frames of a sound, one for each symbol."""
+    chance = torch.Generator().manual_seed(5)
+    known = torch.randn(SOURCE, SOURCE, generator=chance, dtype=torch.double)
+    return Padded(known[ids], ids != 0)
+
+
+# how else symbols can look
+SENSES = {"points": points, "image": pictures, "video": pictures, "sound": frames}
 
 
 def shaped(model_spec: ModelSpec, ids: torch.Tensor) -> Source:

@@ -9,6 +9,9 @@ from torch import Tensor
 
 from dragoman import search
 from dragoman.core import BOS, EOS, PAD, Pair, Source, Step, repeat, select, tree_map
+from dragoman.decoders import AlignedSpec
+from dragoman.encoders import SoundSpec
+from dragoman.heads import VocabularySpec
 from dragoman.model import Model, ModelSpec
 from dragoman.objectives import Aims
 from models import ALL, FEW, LABELS, TARGET, answers, make, padded, rows_of, shaped, source, widen
@@ -271,6 +274,24 @@ def test_gradients_reach_every_weight_of_labels(spec: ModelSpec) -> None:
     loss.total.backward()
     still = {n for n, p in model.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0}
     assert still <= {"head.table.weight"}  # nothing is read of what was written before
+
+
+def test_frames_have_labels_though_no_frame_is_an_end_sign() -> None:
+    sound = SoundSpec(hidden=3, layers=1, halvings=0)
+    spec = ModelSpec(encoder=sound, decoder=AlignedSpec(), head=VocabularySpec(embedding=5))
+    model, given = make(spec), source(spec)
+    targets = torch.tensor([[4, 5, 6, 3, 4, 2], [6, 6, 5, 2, 0, 0], [5, 4, 2, 0, 0, 0]])
+    lengths = given.mask.sum(1)
+    with torch.no_grad():
+        forced = search.force(*model.begin(given), targets)
+        wide = search.force(*model.begin(widen(given, 3)), targets)
+        alone = search.force(*model.begin(rows_of(given, [1])), targets[1:2])
+        loss, _ = model.loss(given, padded(targets))
+        found = search.greedy(*search.within(begin(model, given), lengths, lengths), 6)
+    assert same(forced.scores, wide.scores)
+    assert same(forced.scores[1], alone.scores[0])
+    assert same(forced.scores.sum(), -loss.nll)
+    assert (found.tokens[:, 0] > EOS).sum(1).tolist() == lengths.tolist()
 
 
 def test_the_probabilities_of_labels_sum_to_one() -> None:

@@ -211,8 +211,10 @@ def _limits(loaded: Loaded, queries: list[Query], options: SearchSpec) -> Tensor
     """How many symbols each answer may have: a matter of its own source, not of its neighbours."""
     lengths = torch.tensor([len(query.ids[0]) for query in queries])
     ends = loaded.model.decoder.ends
-    if ends != "sign":
-        return lengths - 1 if ends == "source" else torch.ones_like(lengths)
+    if ends == "once":
+        return torch.ones_like(lengths)
+    if ends == "source":
+        return lengths - next(iter(loaded.fields.sources.values())).signs
     most = loaded.fields.target.spec.max_length
     if not loaded.fields.sources:  # a prompt comes on top
         return lengths + (options.max_length or max(most, options.min_length))

@@ -88,22 +88,26 @@ def fitting(config: Config, fields: Fields, table: Table, rows: Examples, say: S
     if cut.any():
         say(f"data: {cut.sum()} training rows left out (longer than max_length)")
     if config.model.decoder.kind == "aligned":
-        cut |= _uneven(config, table, rows, say)
+        cut |= _uneven(config, fields, table, rows, say)
     return rows.select(np.flatnonzero(~cut)) if cut.any() else rows
 
 
-def _uneven(config: Config, table: Table, rows: Examples, say: Say) -> npt.NDArray[np.bool_]:
-    """Rows whose source and target do not have the same number of symbols, by policy."""
-    here, there = rows.sources[0].lengths, rows.target.lengths
+def _uneven(
+    config: Config, fields: Fields, table: Table, rows: Examples, say: Say
+) -> npt.NDArray[np.bool_]:
+    """Rows whose source and target do not have the same number of places, by policy."""
+    reader = next(iter(fields.sources.values()))
+    here, there = rows.sources[0].lengths - reader.signs, rows.target.lengths - 1
     uneven = here != there
+    places = "symbols" if isinstance(reader, TextField) else "places"
     if uneven.any() and config.data.on_bad_line == "error":
         at = int(np.flatnonzero(uneven)[0])
         raise UserError(
-            f"{table.name}:{table.lines[at]}: {here[at] - 1} symbols but {there[at] - 1} tags; "
+            f"{table.name}:{table.lines[at]}: {here[at]} {places} but {there[at]} tags; "
             "correct the line, or leave such lines out with --on-bad-line skip"
         )
     if uneven.any():
-        say(f"data: {uneven.sum()} training rows left out (not one tag for each symbol)")
+        say(f"data: {uneven.sum()} training rows left out (not one tag for each of the {places})")
     return np.asarray(uneven)
 
 

@@ -27,6 +27,7 @@ class Looked:
     shape: tuple[int, ...]  # of what the weights of a row lie over
     weights: Floats  # (tokens, as many as the shape has places)
     parts: tuple["Looked", ...] = ()  # of a model that reads several columns, each by itself
+    times: tuple[float, ...] = ()  # in seconds, the middle of each place that lies in time
 
     @property
     def textual(self) -> bool:
@@ -37,6 +38,7 @@ class Looked:
         """What JSON holds of it."""
         rounded = np.round(self.weights.astype(float), 4).tolist()
         tree = {"over": self.over, "shape": list(self.shape), "weights": rounded}
+        tree |= {"times": list(self.times)} if self.times else {}
         return tree | ({"parts": [part.tree() for part in self.parts]} if self.parts else {})
 
     def of(self, tokens: slice, order: int = 1) -> "Looked":
@@ -62,12 +64,22 @@ def lay_out(
         part = weights[:, begin : begin + layout.size]
         if isinstance(field, TextField) and field.spec.reverse:
             part = np.concatenate([part[:, -2::-1], part[:, -1:]], 1)
-        parts.append(Looked(layout.over, layout.shape, part))
+        parts.append(Looked(layout.over, layout.shape, part, times=times(field, layout)))
         begin += wide.size
     if len(parts) == 1:
         return parts[0]
     joined = np.concatenate([part.weights for part in parts], 1)
     return Looked(SEVERAL, (joined.shape[1],), joined, tuple(parts))
+
+
+def times(field: Field, layout: Layout) -> tuple[float, ...]:
+    """The middle of each place in seconds; nothing where places do not lie in time."""
+    if field.hop is None:
+        return ()
+    step = field.hop * layout.stride
+    return tuple(
+        round(step * i + field.hop * (layout.stride - 1) / 2, 4) for i in range(layout.size)
+    )
 
 
 def layouts(loaded: Loaded, queries: Sequence[Query]) -> tuple[Layout, ...]:
@@ -92,7 +104,7 @@ def labels(loaded: Loaded, query: Query) -> tuple[str, ...]:
         if isinstance(field, TextField):
             found += [*field.tokens(row), *field.units.tokens([EOS])]
         else:
-            found += layout.labels()
+            found += [f"{t:.2f}" for t in times(field, layout)] or layout.labels()
     return tuple(found)
 
 

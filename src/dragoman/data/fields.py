@@ -28,8 +28,10 @@ class Field:
 
     options: ClassVar[type[Spec]]
     names_files: ClassVar[bool] = False  # whether values are names of files
+    signs: ClassVar[int] = 0  # how many places of a row only say that it ends
     spec: Any  # the options
     size: int  # what the encoder needs to know: symbols of an alphabet, channels, dimensions
+    hop: float | None = None  # seconds between two places of a row, where they lie in time
 
     @classmethod
     def learn(cls, spec: Any, values: Iterable[str]) -> Self:
@@ -95,6 +97,7 @@ class TextField(Field):
     """
 
     options = TextSpec
+    signs = 1
     spec: TextSpec
 
     def __init__(self, spec: TextSpec, units: Units) -> None:

@@ -41,13 +41,21 @@ class Media(Field):
         """What is in a file, as an array (S, ...), or `UnreadableError`."""
         raise NotImplementedError
 
+    def find(self, value: str) -> Place:
+        """Where the file of a value is, or `UnreadableError`."""
+        return locate(value)
+
+    def open(self, place: Place) -> Array:
+        """What is at a place, or `UnreadableError`."""
+        return self.decode(content(place, self.most))
+
     def none(self) -> Array:
         """An array of no length, in the place of what cannot be read."""
         raise NotImplementedError
 
     def encode(self, value: str) -> Array:
         try:
-            return self.decode(content(locate(value), self.most))
+            return self.open(self.find(value))
         except UnreadableError as error:
             raise UnreadableError(f"{value}: {error}") from None
 
@@ -61,7 +69,7 @@ class Media(Field):
 
     def read(self, values: Sequence[str]) -> tuple[Column, dict[int, str]]:
         names = list(dict.fromkeys(values))
-        places = [_locate(name) for name in names]
+        places = [self._place(name) for name in names]
         held, bad = self._kept(places) if len(names) >= WORTH else self._made(places)
         number = {name: at for at, name in enumerate(names)}
         index = np.fromiter((number[value] for value in values), np.int64, len(values))
@@ -73,9 +81,16 @@ class Media(Field):
         if isinstance(place, str):
             return self.none(), place
         try:
-            return self.decode(content(place, self.most)), ""
+            return self.open(place), ""
         except UnreadableError as error:
             return self.none(), str(error)
+
+    def _place(self, value: str) -> Place | str:
+        """Where a file is, or why it is nowhere."""
+        try:
+            return self.find(value)
+        except UnreadableError as error:
+            return str(error)
 
     def _made(self, places: Sequence[Place | str]) -> tuple[Column, dict[int, str]]:
         rows, bad = [], {}
@@ -148,14 +163,6 @@ def cache() -> Path:
         return Path(given)
     home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     return Path(home) / "dragoman"
-
-
-def _locate(name: str) -> Place | str:
-    """Where a file is, or why it is nowhere."""
-    try:
-        return locate(name)
-    except UnreadableError as error:
-        return str(error)
 
 
 def _decoded(field: Media, places: Sequence[Place | str]) -> Iterator[tuple[Array, str]]:

@@ -7,12 +7,16 @@ from typing import Annotated, Any
 from dragoman.data.fields import Field, TextField
 from dragoman.data.pictures import ImageField
 from dragoman.data.points import PointsField
+from dragoman.data.sound import SoundField
+from dragoman.data.video import VideoField
 from dragoman.spec import Kinds
 
 FIELDS: dict[str, type[Field]] = {
     "text": TextField,
     "image": ImageField,
     "points": PointsField,
+    "sound": SoundField,
+    "video": VideoField,
 }
 FieldSpec = Annotated[Any, Kinds(FIELDS, usual="text")]  # the options of a column of any kind
 

@@ -111,7 +111,9 @@ class Still(Decoder):
 
 
 class Aligned(Decoder):
-    """The t-th symbol is read from the t-th annotation; the end sign from the source's own."""
+    """The t-th symbol is read from the t-th annotation; the end sign from the source's own or,
+    where a source of frames has none, from nothing.
+    """
 
     ends = "source"
 
@@ -123,7 +125,7 @@ class Aligned(Decoder):
         self.size = self.layer.size
 
     def prepare(self, enc: Encoded) -> Tensor:
-        return enc.memory
+        return nn.functional.pad(enc.memory * enc.mask.unsqueeze(-1), (0, 0, 0, 1))
 
     def start(self, enc: Encoded) -> tuple[Tensor]:
         return (enc.mask.new_zeros(len(enc.mask), dtype=torch.long),)  # the position

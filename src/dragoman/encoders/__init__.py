@@ -13,7 +13,9 @@ from dragoman.encoders.match import Match, MatchSpec
 from dragoman.encoders.nothing import Nothing, NothingSpec
 from dragoman.encoders.points import Points, PointsSpec
 from dragoman.encoders.several import Several, SeveralSpec
+from dragoman.encoders.sound import Sound, SoundSpec
 from dragoman.encoders.text import Text, TextSpec
+from dragoman.encoders.video import Video, VideoSpec
 
 ENCODERS |= {
     "text": Text,
@@ -22,6 +24,8 @@ ENCODERS |= {
     "match": Match,
     "points": Points,
     "image": Image,
+    "sound": Sound,
+    "video": Video,
 }
 
 __all__ = [
@@ -35,6 +39,8 @@ __all__ = [
     "PointsSpec",
     "SeveralSpec",
     "Sizes",
+    "SoundSpec",
     "TextSpec",
+    "VideoSpec",
     "make_encoder",
 ]

@@ -26,6 +26,7 @@ class Layout(NamedTuple):
 
     over: str  # tokens, grid, frames, times, points
     shape: tuple[int, ...]
+    stride: int = 1  # places of the row that one annotation stands for
 
     @property
     def size(self) -> int:

@@ -1,0 +1,70 @@
+"""Clips: each frame seen by the encoder of pictures, and the frames read in their order."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from dragoman.cells import CELLS, Reader, StackSpec
+from dragoman.core import Encoded, Padded, Source, State
+from dragoman.encoders.base import Encoder, EncoderSpec, Layout, Sizes, make_encoder
+from dragoman.encoders.image import ImageSpec
+
+
+class VideoSpec(StackSpec):
+    """Options of the clip encoder."""
+
+    kind: Literal["video"] = "video"
+    frame: EncoderSpec = ImageSpec()  # how each frame is seen
+    layers: Annotated[int, Field(ge=0, le=64)] = 1  # recurrent ones above; 0: frames as they are
+    bidirectional: bool = False  # `hidden` is the size of each direction
+    summary: Literal["final", "mean"] = "final"  # what sums the clip up
+
+
+class Video(Encoder):
+    """One annotation per frame: what is seen in it, in the light of the frames before."""
+
+    options = VideoSpec
+
+    def __init__(self, spec: VideoSpec, channels: int) -> None:
+        super().__init__()
+        self.spec = spec
+        self.frame = make_encoder(spec.frame, (channels,))
+        self.dropout = nn.Dropout(spec.dropout)
+        width = self.frame.sizes.summary
+        self.reader = Reader(spec, width, spec.bidirectional) if spec.layers else None
+        if self.reader:
+            width = self.reader.width
+        slots = CELLS[spec.cell].slots
+        self.sizes = Sizes(width, width, ((width,) * slots,) * spec.layers)
+
+    def begin(self, say: Callable[[str], None]) -> None:
+        self.frame.begin(say)
+
+    def forward(self, source: Source) -> Encoded:
+        xs, finals = self.dropout(self._seen(source)), ()
+        if self.reader:
+            xs, finals = self.reader(Padded(xs, source.mask))
+        summary = self._summary(xs, source.mask, finals)
+        return Encoded(self.dropout(xs) if self.reader else xs, source.mask, summary, finals)
+
+    def layouts(self, shapes: Sequence[tuple[int, ...]]) -> tuple[Layout, ...]:
+        return (Layout("frames", shapes[0][:1]),)
+
+    def _seen(self, source: Source) -> Tensor:
+        """(B, S, C, H, W) -> (B, S, D): only real frames are looked at, padding is zero."""
+        values, mask = source
+        frames = values[mask].unsqueeze(1)
+        whole = torch.ones(len(frames), 1, dtype=torch.bool, device=mask.device)
+        seen: Tensor = self.frame(Padded(frames, whole)).summary
+        places = mask.flatten().nonzero().squeeze(1)
+        rows = seen.new_zeros(mask.numel(), seen.size(1)).index_copy(0, places, seen)
+        return rows.view(*mask.shape, -1)
+
+    def _summary(self, xs: Tensor, mask: Tensor, finals: State) -> Tensor:
+        if self.reader and self.spec.summary == "final":
+            top: Tensor = finals[-1][0]
+            return top
+        return xs.sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
