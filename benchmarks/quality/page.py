@@ -47,7 +47,7 @@ def lines_of(row: dict[str, Any], found: dict[str, Any]) -> list[str]:
             together = statistics.mean(shown(row, record["ensemble"]) for record in records)
             cell += f"; all {len(found['seeds'])} together **{together:.1f}**"
         title = row["title"] if not place else ""
-        cut = f" ({found['stopped']} runs stopped there)" if found.get("stopped") else ""
+        cut = " (stopped there)" if found.get("stopped") else ""
         cost = f"{found['minutes']:.1f} min{cut}, {found['hardware']}" if not place else ""
         lines.append(f"| {title} | {test} | {cell} | {others if not place else ''} | {cost} |")
     return lines
