@@ -19,6 +19,7 @@ from dragoman.metrics import METRICS, SOURCED, Score, compute, estimate, tallies
 from dragoman.model import Model
 from dragoman.predict import Prediction, Predictor
 
+CAPTIONED = ("image",)  # what is described in words
 ROWS = 1000  # as many dev rows are decoded at each evaluation
 SHOWN = 6  # and so many of them kept to look at
 EXPLODED = 700.0  # -log p of a symbol: beyond it a perplexity is no number
@@ -84,6 +85,8 @@ def usual(fields: Fields, valid: str = "none") -> list[str]:
     if all(re.fullmatch(r"O|[BIESLU]-.+", symbol) for symbol in fields.target.units.symbols):
         return ["exact", "f1-entity"]
     source = fields.source
+    if source is not None and source.spec.kind in CAPTIONED:
+        return ["bleu1", "bleu4", "rouge-captions", "cider"]
     spelled = isinstance(source, TextField) and source.spec.units in ("char", "bytes")
     return ["exact", "per" if spelled else "wer"]  # letters to words are letters to phones
 

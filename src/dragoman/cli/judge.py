@@ -23,7 +23,8 @@ LABELLED = {"accuracy", "f1-micro", "f1-macro"}  # metrics of one label a line
     "--metric",
     "metrics",
     multiple=True,
-    help="exact, cer, wer, per, bleu, chrf, ter, rouge1, rouge2, rougeL, accuracy, f1-micro, "
+    help="exact, cer, wer, per, bleu, chrf, ter, rouge1, rouge2, rougeL, bleu1 .. bleu4, "
+    "rouge-captions, cider, accuracy, f1-micro, "
     "f1-macro, f1-entity; else what fits.",
 )
 @click.option(
@@ -47,8 +48,9 @@ LABELLED = {"accuracy", "f1-micro", "f1-macro"}  # metrics of one label a line
 )
 @click.option(
     "--by",
-    type=click.Choice(["length", "label", "tag"]),
-    help="Also in parts: by length of the source, by the reference's or the source's first word.",
+    type=click.Choice(["length", "label", "tag", "question"]),
+    help="Also in parts: by length of the source, by the reference's or the source's first word, "
+    "by the first two words of the last text that is read.",
 )
 @click.option("--hyp", metavar="FILE", help="Outputs of any system, instead of MODEL and DATA.")
 @click.option("--ref", multiple=True, metavar="FILE", help="References for --hyp; may be repeated.")

@@ -87,6 +87,16 @@ def _tag(exam: Exam, predictor: Predictor | None) -> list[Part]:
     return by_label([_first(columns(source)[0]) for source in exam.cases.sources])
 
 
+def _question(exam: Exam, predictor: Predictor | None) -> list[Part]:
+    """By the first two words of the last text that is read: `what is`, `how many`."""
+    fields = predictor.fields.sources.values() if predictor else ()
+    texts = [at for at, field in enumerate(fields) if isinstance(field, TextField)]
+    if not texts:
+        raise UserError("--by question looks at a text, and there is no source of text")
+    asked = [columns(source)[texts[-1]] for source in exam.cases.sources]
+    return by_label([" ".join(text.lower().split()[:2]) for text in asked])
+
+
 def _first(line: str) -> str:
     return line.split(maxsplit=1)[0] if line.strip() else ""
 
@@ -95,4 +105,5 @@ BREAKDOWNS: dict[str, Callable[[Exam, Predictor | None], list[Part]]] = {
     "length": _length,
     "label": _label,
     "tag": _tag,
+    "question": _question,
 }

@@ -5,6 +5,7 @@ that all numbers in one table read on one scale. A line may have several referen
 of lists.
 """
 
+from dragoman.metrics.captions import bleu1, bleu2, bleu3, bleu4, caption_rouge, cider
 from dragoman.metrics.corpus import bleu, chrf, ter
 from dragoman.metrics.edits import edit_distance
 from dragoman.metrics.intervals import Comparison, compare, estimate, interval
@@ -40,8 +41,14 @@ __all__ = [
     "bits",
     "bits_per_character",
     "bleu",
+    "bleu1",
+    "bleu2",
+    "bleu3",
+    "bleu4",
+    "caption_rouge",
     "cer",
     "chrf",
+    "cider",
     "compare",
     "compute",
     "confusion",

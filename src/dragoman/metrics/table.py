@@ -5,6 +5,7 @@ from typing import Protocol
 
 from dragoman.errors import UserError, did_you_mean
 from dragoman.metrics import orders
+from dragoman.metrics.captions import bleu1, bleu2, bleu3, bleu4, caption_rouge, cider
 from dragoman.metrics.corpus import bleu, chrf, ter
 from dragoman.metrics.labels import accuracy, f1_entity, f1_macro, f1_micro
 from dragoman.metrics.rouge import rouge1, rouge2, rouge_l
@@ -41,6 +42,12 @@ METRICS: dict[str, Measure] = {
     "rouge1": rouge1,
     "rouge2": rouge2,
     "rougeL": rouge_l,
+    "bleu1": bleu1,
+    "bleu2": bleu2,
+    "bleu3": bleu3,
+    "bleu4": bleu4,
+    "rouge-captions": caption_rouge,
+    "cider": cider,
     "cer": cer,
     "wer": wer,
     "per": per,
