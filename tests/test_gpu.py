@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman import load, search, train
+from dragoman import load, quick, search, train
 from dragoman.attention import AttentionSpec
 from dragoman.cells import StackSpec, make_cell
 from dragoman.config import TrainSpec
@@ -173,3 +173,25 @@ def test_compiled_kernels_equal_the_plain_code() -> None:
     assert not interpreted.sequences("cuda")
     assert not interpreted.entropies("cuda")
     assert not interpreted.recurrences("cuda")
+
+
+@pytest.mark.parametrize("name", [name for name, spec in FEW.items() if spec.attention])
+def test_recorded_beams_are_the_general_ones(name: str) -> None:
+    spec = FEW[name]
+    model = make(spec).float().cuda()
+    if not quick.fits(model.decoder, model.head):
+        pytest.skip("there is no quick form")
+    given = move(source(spec), torch.device("cuda"))
+    most = torch.tensor([12, 3, 4], device="cuda")
+    limits = search.Limits(torch.zeros_like(most), most)
+    with torch.inference_mode():
+        pair = search.within(search.never(model.begin(given), [PAD, BOS]), 0, most)
+        slow = search.beam(*pair, 13, width=4, normalize=1.0).tokens[:, 0].cpu()
+        for _ in range(3):  # as they come, recorded, replayed
+            way = model.course(given)
+            assert way is not None
+            fast = search.direct_beam(*way, limits, width=4, rank=search.Rank(1.0))
+            shared = min(slow.size(1), fast.tokens.size(2))
+            assert torch.equal(fast.tokens[:, 0, :shared].cpu(), slow[:, :shared])
+    assert model.kept.made is not None
+    assert any(model.kept.made[1].graphs.values())

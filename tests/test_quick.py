@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 import dragoman
 from dragoman import quick, search
@@ -15,6 +16,7 @@ from dragoman.core import BOS, EOS, PAD, Hypotheses, Pair, Source, repeat
 from dragoman.kernels.best import LARGE, best, total
 from dragoman.kernels.packed import packed
 from dragoman.model import Model, ModelSpec
+from dragoman.search.graphs import STEPS, Log, Recorded
 from models import ALL, FEW, make, source, widen
 from small import words
 
@@ -115,6 +117,39 @@ def test_greedy_paths_and_draws_are_the_general_ones(spec: ModelSpec, kind: torc
         for options in ({}, {"top_k": 3, "top_p": 0.8, "temperature": 1.5}):
             slow = search.sample(*pair, noise, **options)
             assert alike(slow, search.direct_sample(*way, LIMITS, noise, **options))
+
+
+class Played(Recorded):
+    """Steps that are taken again where a GPU would replay them."""
+
+    def _record(self) -> Log:
+        self.graph = self
+        return self._steps(1)
+
+    def replay(self) -> None:
+        self.log = self._steps(STEPS)
+
+
+@few
+def test_recorded_beams_are_the_general_ones(spec: ModelSpec) -> None:
+    model, given = make(spec), source(spec)
+    with torch.inference_mode():
+        pair, way = general(model, given), model.course(given)
+        assert way is not None
+        for width in (1, 4):
+            slow = search.beam(*pair, 7, width=width, n_best=width, normalize=0.8)
+            played = Played(*way, LIMITS, width, search.Rank(0.8))
+            for _ in range(2):  # buffers are used again
+                assert alike(padded_to(slow, STEPS), played.run(*way, LIMITS, width))
+
+
+def padded_to(found: Hypotheses, steps: int) -> Hypotheses:
+    """The same with PAD after the end."""
+    more = steps - found.tokens.size(2)
+    weights = None if found.weights is None else pad(found.weights, (0, 0, 0, more))
+    return Hypotheses(
+        pad(found.tokens, (0, more)), found.scores, pad(found.log_probs, (0, more)), weights
+    )
 
 
 @pytest.mark.parametrize(

@@ -47,14 +47,15 @@ def orders(quick: bool) -> dict[str, dict[str, Any]]:
     """What is measured, by name."""
     made: dict[str, dict[str, Any]] = {}
     for name, model, batch in (("training", "words", 80), ("training, letters", "letters", 80)):
-        made[name] = {"do": "train", "model": model, "batch": batch, "count": 2 if quick else 4}
+        made[name] = {"do": "train", "model": model, "batch": batch, "count": 1 if quick else 3}
     for model in ("words", "letters"):
         more = ", letters" if model == "letters" else ""
         for beam in (1, 5):
             kind = "greedy" if beam == 1 else "beam 5"
             for batch in (1, 64) if quick else (1, 32, 64, 256):
                 made[f"{kind}, batch {batch}{more}"] = {
-                    "do": "decode", "model": model, "batch": batch, "beam": beam, "steps": 15
+                    "do": "decode", "model": model, "batch": batch, "beam": beam, "steps": 15,
+                    "times": max(1, 16 // batch)
                 }  # fmt: skip
     return made
 

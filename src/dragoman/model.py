@@ -84,7 +84,8 @@ class Model(nn.Module):
         """Learning may change weights behind everybody's back (fused optimizers and CUDA graphs
         leave no mark on them): what was made of them is made anew.
         """
-        self.kept.made = None
+        if mode or self.training:
+            self.kept.made = None
         return super().train(mode)
 
     def quick(self) -> Quick | None:

@@ -1,6 +1,8 @@
 """A decoder and a head for searches: what does not change from symbol to symbol is done once."""
 
-from typing import NamedTuple
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +19,7 @@ from dragoman.kernels.packed import Precision, Product, packed
 from dragoman.quick.parts import Layer, Words, tanh
 
 NEAR = 2**20  # scores that stay near a CPU until they are looked at
+ROUND = 8  # on a GPU, sources are as long as a multiple of this
 LONG = 256  # annotations of longer sources are summed first and multiplied then
 
 
@@ -52,6 +55,7 @@ class Quick:
         self.scores = packed(pad(weight, (0, 0, 0, more)), bias, precision)
         near = weight.device.type == "cpu" and precision != "int8"
         self.rows = max(16, NEAR // len(bias)) if near else 2**31
+        self.graphs: OrderedDict[Hashable, Any] = OrderedDict()  # of searches on a GPU
 
     def _layers(self) -> list[Layer]:
         """Attention before the cell asks with the last output, which the top cell multiplies,
@@ -124,6 +128,10 @@ class Quick:
 
     def begin(self, enc: Encoded) -> "Course":
         """A search over these sources."""
+        if enc.memory.is_cuda:  # fewer shapes, fewer graphs
+            more = -enc.memory.size(1) % ROUND
+            memory, mask = pad(enc.memory, (0, 0, 0, more)), pad(enc.mask, (0, more))
+            enc = enc._replace(memory=memory, mask=mask)
         keys = values = enc.memory
         folded = self.look is not None and enc.memory.size(1) <= LONG
         if self.look is not None:
@@ -146,12 +154,15 @@ class Course:
 
     def __init__(self, quick: Quick, held: Held, folded: bool) -> None:
         self.quick, self.held, self.folded = quick, held, folded
-        self.scores, self.rows = quick.scores, quick.rows
+        self.scores, self.rows, self.graphs = quick.scores, quick.rows, quick.graphs
         self.room = held.keys.new_empty(0)  # for what is computed anew at each step
 
     def keep(self, items: Tensor) -> "Course":
         """The same for the given items alone, in that order."""
-        held = Held(*(part.index_select(0, items) for part in self.held))
+        return self.over(Held(*(part.index_select(0, items) for part in self.held)))
+
+    def over(self, held: Held) -> "Course":
+        """The same over what is kept of other sources."""
         return Course(self.quick, held, self.folded)
 
     def move(self, tokens: Tensor, state: Memory) -> Written:
