@@ -212,24 +212,28 @@ def test_6_no_pickle_is_read_or_written(tmp_path: Path, monkeypatch: pytest.Monk
         ("train.learning_rate=3", "unknown key 'learning_rate' in train"),
         ("model.decoder.layer=2", "did you mean 'layers'"),
         ("search.beem=2", "did you mean 'beam'"),
-        ("model.encoder.layers=1000000000", "model.encoder.layers: input should be less"),
+        (
+            "model.encoder.layers=1000000000",
+            "model.encoder.layers: must be at most 64 (got 1000000000)",
+        ),
         ("model.decoder.hidden=1000000000", "model.decoder.hidden"),
         ("model.head.embedding=99999999999999999999999", "model.head.embedding"),
         ("train.seed=99999999999999999999999", "train.seed"),
         ("model.encoder.layers=0", "model.encoder.layers"),
         ("model.encoder.layers=-1", "model.encoder.layers"),
-        ("model.encoder.hidden=many", "model.encoder.hidden: input should be a valid integer"),
+        ("model.encoder.hidden=many", "model.encoder.hidden: must be a whole number (got 'many')"),
         ("model.encoder.hidden=[1,2]", "model.encoder.hidden"),
         ("model.encoder.kind=os.system", "'text', 'nothing'"),
         ("model.encoder=torch.nn.LSTM", "model.encoder"),
-        ("train.optimizer=torch.optim.SGD", "train.optimizer: input should be 'sgd'"),
+        ("train.optimizer=torch.optim.SGD", "train.optimizer: must be 'sgd'"),
         ("train.optimizer=!!python/name:os.system", "not valid YAML"),
-        ("train.lr=nan", "train.lr: input should be a finite number"),
-        ("train.lr=.inf", "train.lr: input should be a finite number"),
+        ("train.lr=nan", "train.lr: must be a finite number"),
+        ("train.lr=.inf", "train.lr: must be a finite number"),
         ("model.encoder.dropout=nan", "model.encoder.dropout"),
         ("model.encoder.dropout=1.5", "model.encoder.dropout"),
         ("train.lr=0", "train.lr"),
-        ("train=null", "train: "),
+        ("train=null", "train: must be a mapping of names to values"),
+        ("max_steps=3", "unknown key 'max_steps' in the config (did you mean 'train.max_steps'?)"),
         ("train.lr", "path.to.key=value"),
         (".lr=1", "path.to.key=value"),
         ("train.metric=blue", "did you mean 'bleu'"),
@@ -285,7 +289,8 @@ def test_7_a_bomb_of_aliases_does_not_explode(verb: Callable, tmp_path: Path) ->
 def test_7_recipes_and_files_that_do_not_exist(verb: Callable, pairs: Path, tmp_path: Path) -> None:
     ran = verb("train", pairs, "-o", tmp_path / "m", "-r", "badanau2015")
     refused(ran, "did you mean 'bahdanau2015'")
-    refused(verb("train", pairs, "-o", tmp_path / "m", "-c", tmp_path / "no.yaml"), "no.yaml")
+    ran = verb("train", pairs, "-o", tmp_path / "m", "-c", tmp_path / "no.yaml")
+    refused(ran, "no.yaml: no such file or directory; check the path")
     refused(verb("train", tmp_path / "no.tsv", "-o", tmp_path / "m"), "no.tsv: no such file")
 
 
@@ -324,10 +329,15 @@ def test_8_a_loss_that_explodes_ends_the_run_before_harm_is_done(
         assert len(verb("predict", folder, stdin=b"abc\nde\n").lines) == 2
 
 
-def test_8_step_and_rows_are_named(verb: Callable, pairs: Path, tmp_path: Path) -> None:
+def test_8_step_and_lines_are_named(verb: Callable, tmp_path: Path) -> None:
+    path = tmp_path / "p.tsv"
+    path.write_text("\n\n" + "".join(f"{a}\t{b}\n" for a, b in PAIRS))  # rows begin at line 3
     tree = over(SPEEDY, train={"max_steps": 9, "optimizer": "sgd", "lr": 1e38, "clip": "null"})
-    ran = verb("train", pairs, "-o", tmp_path / "m", *options(tree))
-    refused(ran, "at step 2 ", "training rows [", code=1)
+    ran = verb("train", path, "-o", tmp_path / "m", "--on-bad-line", "skip", *options(tree))
+    refused(ran, "at step 2 ", "lines [", code=1)
+    named = json.loads(ran.err.split("lines ")[-1].split("]")[0] + "]")
+    assert len(named) == 8
+    assert all(3 <= line <= 42 for line in named)
 
 
 def test_8_a_gradient_that_explodes_under_a_finite_loss(

@@ -203,15 +203,18 @@ def load_model(folder: Path, device: str | torch.device = "cpu") -> Loaded:
     read = open_folder(folder)
     config = load_config(read, folder)
     fields = load_fields(read, config)
-    model = build(config.model, fields.source_sizes, fields.target.size)
-    restore(model, unpack(read(WEIGHTS), folder / WEIGHTS), folder / WEIGHTS)
+    weights, sizes = unpack(read(WEIGHTS), folder / WEIGHTS), fields.source_sizes
+    with torch.device("meta"):  # a config may claim any size: nothing is allocated for it yet
+        compare(build(config.model, sizes, fields.target.size), weights, folder / WEIGHTS)
+    model = build(config.model, sizes, fields.target.size)
+    restore(model, weights, folder / WEIGHTS)
     return Loaded(config, fields, model.to(device).eval())
 
 
 def load_config(read: Reader, folder: Path) -> Config:
     try:
         return validate(yaml.safe_load(read(CONFIG)))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
+    except (yaml.YAMLError, ValueError, RecursionError):
         raise UserError(f"{folder / CONFIG}: not valid YAML") from None
 
 
@@ -248,6 +251,14 @@ def lasting(model: nn.Module) -> dict[str, Tensor]:
 
 def restore(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
     """Copy weights into a model built for them; names, shapes and types must be its own."""
+    compare(model, weights, path)
+    with torch.no_grad():
+        for name, parameter in lasting(model).items():
+            parameter.copy_(weights[name])
+
+
+def compare(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
+    """Refuse weights that are not a model's own: other names, shapes or types."""
     mine = lasting(model)
     if weights.keys() != mine.keys():
         odd = sorted(weights.keys() ^ mine.keys())[0]
@@ -258,9 +269,6 @@ def restore(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None
                 f"{path}: '{name}' is {tuple(weights[name].shape)}, "
                 f"the config wants {tuple(parameter.shape)}"
             )
-    with torch.no_grad():
-        for name, parameter in mine.items():
-            parameter.copy_(weights[name])
 
 
 def pack(tensors: Mapping[str, Tensor]) -> bytes:

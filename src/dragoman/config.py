@@ -194,7 +194,7 @@ def assign(tree: Tree, setting: str) -> Tree:
         raise UserError(f"'{setting}': write a setting as path.to.key=value")
     try:
         value: Any = parse_value(text)
-    except (yaml.YAMLError, RecursionError):
+    except (yaml.YAMLError, ValueError, RecursionError):
         raise UserError(f"'{setting[:80]}': the value is not valid YAML") from None
     for key in reversed(path.split(".")):
         value = {key: value}

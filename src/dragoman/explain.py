@@ -30,11 +30,45 @@ def explain(error: ValidationError, root: type[Spec]) -> str:
         where = path[:-1]
         known = _keys(where, root)
         other = " (parts of another kind have it)" if path[-1] in known else ""
-        hint = other or did_you_mean(path[-1], known)
+        hint = other or _elsewhere(path, root) or did_you_mean(path[-1], known)
         return f"unknown key '{path[-1]}' in {'.'.join(where) or 'the config'}{hint}"
     value = problem.get("input")
     shown = f" (got {reprlib.repr(value)})" if not isinstance(value, dict | Spec) else ""
-    return f"{'.'.join(path) or 'the config'}: {problem['msg'].lower()}{shown}"
+    return f"{'.'.join(path) or 'the config'}: {_plain(problem['msg'])}{shown}"
+
+
+PLAIN = {  # what the checker says, and what people say
+    "input should be": "must be",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid string": "a text",
+    "a valid boolean": "true or false",
+    "a valid tuple": "a list",
+    "less than or equal to": "at most",
+    "greater than or equal to": "at least",
+    "value error, ": "",
+}
+
+
+def _plain(said: str) -> str:
+    """
+    >>> _plain("Input should be a valid integer, unable to parse string as an integer")
+    'must be a whole number'
+    """
+    said = said.lower().split(", unable to")[0].split(", got a number with")[0]
+    if "valid dictionary" in said:
+        return "must be a mapping of names to values"
+    for theirs, ours in PLAIN.items():
+        said = said.replace(theirs, ours)
+    return said
+
+
+def _elsewhere(path: Sequence[str], root: type[Spec]) -> str:
+    """A hint for a key that belongs one level deeper: max_steps is train.max_steps."""
+    if len(path) > 1:
+        return ""
+    homes = [name for name in root.model_fields if path[0] in _keys([name], root)]
+    return f" (did you mean '{homes[0]}.{path[0]}'?)" if homes else ""
 
 
 def _keys(path: Sequence[str], root: type[Spec]) -> list[str]:

@@ -221,9 +221,11 @@ def guard(mean: float, norm: Tensor, number: int, group: Sequence[Batch]) -> Non
     if mean < EXPLODED and torch.isfinite(norm):
         return
     rows = [int(row) for batch in group for row in batch.rows][:8]
+    lines = [int(line) for batch in group if batch.lines is not None for line in batch.lines][:8]
+    where = f"lines {lines} of the training data" if lines else f"training rows {rows}"
     what = "the gradient is not finite" if mean < EXPLODED else f"the loss is {mean:.3g}"
     raise DragomanError(
-        f"{what} at step {number} (training rows {rows} ...): "
+        f"{what} at step {number} ({where} ...): "
         "lower train.lr or train.clip; the last checkpoint is unharmed"
     )
 

@@ -67,6 +67,8 @@ def main() -> NoReturn:
     """
     for stream in (sys.stdout, sys.stderr):
         _utf8(stream)
+    for cache in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
+        os.environ.setdefault(cache, "64")  # else torch keeps a plan for each of 1024 shapes
     debug = "--debug" in sys.argv
     try:
         code = cli.main(prog_name="dragoman", standalone_mode=False)

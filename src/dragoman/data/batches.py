@@ -69,6 +69,7 @@ class Batch(NamedTuple):
     source: Source
     target: Padded
     rows: Ints
+    lines: Ints | None = None  # of the file they come from, where that is known
 
 
 def muted(batch: Batch) -> Batch:
@@ -98,6 +99,7 @@ class Examples:
         self.sources, self.target, self.copies = tuple(sources), target, copies
         self.rows: Ints | None = None  # which of them count; all when not given
         self.weights: Weights | None = None  # how often each comes in an epoch; once
+        self.lines: Ints | None = None  # of the file that rows come from
 
     def __len__(self) -> int:
         return len(self.target) if self.rows is None else len(self.rows)
@@ -115,6 +117,7 @@ class Examples:
         some = Examples(self.sources, self.target, self.copies)
         some.rows = rows
         some.weights = None if self.weights is None else self.weights[rows]
+        some.lines = None if self.lines is None else self.lines[rows]
         return some
 
     def select(self, rows: Ints) -> "Examples":
@@ -122,6 +125,7 @@ class Examples:
         sources = [source.select(rows) for source in self.sources]
         some = Examples(sources, self.target.select(rows), copies)
         some.weights = None if self.weights is None else self.weights[rows]
+        some.lines = None if self.lines is None else self.lines[rows]
         return some
 
     def source(self, rows: Sequence[int] | Ints) -> Source:
@@ -136,7 +140,8 @@ class Examples:
 
     def batch(self, rows: Ints) -> Batch:
         there = rows if self.rows is None else self.rows[rows]
-        return Batch(self.source(there), self.target.pad(there), there)
+        lines = None if self.lines is None else self.lines[rows]
+        return Batch(self.source(there), self.target.pad(there), there, lines)
 
 
 class Budget(NamedTuple):

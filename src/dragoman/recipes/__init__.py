@@ -63,7 +63,9 @@ def read_yaml(path: Path) -> Tree:
     """A YAML file that holds a mapping."""
     try:
         tree = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+    except OSError as error:
+        raise UserError(f"{path}: {str(error.strerror).lower()}; check the path") from None
+    except (UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError) as error:
         raise UserError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())}") from None
     if not isinstance(tree, dict):
         raise UserError(f"{path}: a config is a mapping of names to values")
