@@ -68,6 +68,8 @@ def test_a_language_model_goes_on_from_tokens(tiny_lm: Path) -> None:
     model = dragoman.load(tiny_lm)
     options = model.options(max_length=5, beam=1)
     by_text = model.predict(["ab"], options)[0]
+    *strokes, whole = write(model, Asked(("ab",)), options)
+    assert (len(strokes), str(whole)) == (len(by_text.tokens), by_text.text)
     (by_tokens,) = model.predict([Asked(("",), prefix=("a", "b"))], options)
     assert by_tokens.text == by_text.text
 

@@ -21,13 +21,16 @@ class Choice(NamedTuple):
 
 
 def choices(
-    models: Team, written: Sequence[tuple[Asked, Sequence[str]]], options: SearchSpec, count: int
+    models: Team,
+    written: Sequence[tuple[Asked | Query, Sequence[str]]],
+    options: SearchSpec,
+    count: int,
 ) -> list[list[list[Choice]]]:
     """The `count` likeliest symbols at each place of each answer, the place of its end included.
     Answers are given by their tokens. What the options forbid is shown all the same: it is what the
     model itself holds likely.
     """
-    queries = [ask(models.first, asked) for asked, _ in written]
+    queries = [one if isinstance(one, Query) else ask(models.first, one) for one, _ in written]
     paths = [
         _path(models, query, tokens) for query, (_, tokens) in zip(queries, written, strict=True)
     ]

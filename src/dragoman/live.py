@@ -8,7 +8,7 @@ import torch
 from dragoman import search
 from dragoman.config import SearchSpec
 from dragoman.core import EOS, PAD
-from dragoman.decode import Asked, ask
+from dragoman.decode import Asked, Query, ask
 from dragoman.looked import layouts, looked
 from dragoman.predict import EMPTY, Prediction, Predictor
 from dragoman.streaming import refuse, strides
@@ -24,7 +24,7 @@ class Stroke(NamedTuple):
 
 
 def write(
-    predictor: Predictor, asked: Asked, options: SearchSpec, place: int = 0
+    predictor: Predictor, asked: Asked | Query, options: SearchSpec, place: int = 0
 ) -> Iterator[Stroke | Prediction]:
     """The strokes of an answer, then the answer: the same as `predictor.predict` gives at this
     place of a stream.
@@ -38,16 +38,17 @@ def write(
     (True, True)
     """
     refuse(predictor.team, options)
-    if predictor.fields.sources and predictor.blank(asked):
+    if isinstance(asked, Asked) and predictor.fields.sources and predictor.blank(asked):
         return iter([EMPTY])
     return _write(predictor, asked, options, place)
 
 
 @torch.inference_mode()
 def _write(
-    predictor: Predictor, asked: Asked, options: SearchSpec, place: int
+    predictor: Predictor, asked: Asked | Query, options: SearchSpec, place: int
 ) -> Iterator[Stroke | Prediction]:
-    query, writer = ask(predictor.team.first, asked), predictor.fields.target
+    query = asked if isinstance(asked, Query) else ask(predictor.team.first, asked)
+    writer = predictor.fields.target
     path: list[int] = []
     walked: list[search.Stride] = []
     for stride in strides(predictor.team, query, options, place):

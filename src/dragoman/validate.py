@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -127,7 +128,7 @@ def evaluate(corpus: Corpus, model: Model, metric: str) -> Evaluation:
         figures |= {name: score.value for name, score in zip(names, scores, strict=True)}
         sample = _sample(rows, written, wanted)
         shown = list(zip(rows, written, wanted, strict=True))[:SHOWN]
-        samples = [Sample(tuple(row[:-1]), own.text, text) for row, own, text in shown]
+        samples = [Sample(_source(corpus, row), own.text, text) for row, own, text in shown]
     elif not corpus.config.reads_source:
         predictor = Predictor(corpus.config, corpus.fields, model)
         (own,) = predictor.predict([""], predictor.options(sample=True, max_length=40))
@@ -168,6 +169,13 @@ def _batches(dev: Examples | Running, config: Config) -> Iterator[Batch]:
         return (stream.batch(position) for position in range(len(stream)))
     order = dev.lengths.argsort(kind="stable")
     return (dev.batch(rows) for rows in cut(order, dev.lengths, Budget(4096)))
+
+
+def _source(corpus: Corpus, row: tuple[str, ...]) -> tuple[str, ...]:
+    """What a row asks; of files only their names: where they lie is nobody's business."""
+    columns = zip(corpus.fields.sources.values(), row, strict=False)
+    named = ((getattr(field, "names_files", False), text) for field, text in columns)
+    return tuple(Path(text).name if is_file else text for is_file, text in named)
 
 
 def _sample(

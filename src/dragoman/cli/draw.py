@@ -67,7 +67,7 @@ def attention(
     found = predictor.predict(columns, predictor.options(beam=beam))
     for number, (asked, one) in enumerate(zip(columns, found, strict=True), 1):
         place = output if len(found) == 1 else output.with_stem(f"{output.stem}-{number}")
-        look(asked, one, place, style)
+        look(predictor, asked, one, place, style)
         click.echo(one.text)
         click.echo(f"drawn: {place}", err=True)
 

@@ -3,15 +3,16 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response, StreamingResponse
-from pydantic import ValidationError
 
 from dragoman import __version__
+from dragoman.decode import Asked, Query
 from dragoman.errors import UserError
 from dragoman.live import Stroke
 from dragoman.serve import page, runs
@@ -19,19 +20,13 @@ from dragoman.serve.batcher import FullError, Job, LateError
 from dragoman.serve.counters import Counters
 from dragoman.serve.guard import Guard
 from dragoman.serve.models import Models, Served
+from dragoman.serve.requests import MEDIA, RequestError, body_schema, granted, of_address, parsed
 from dragoman.serve.schema import PredictRequest, PredictResponse, Trouble, answer
 from dragoman.serve.settings import Settings
 from dragoman.streaming import refuse
 
 LOOK = 1.0  # seconds between looks at the folders of runs in progress
 STATUSES = (400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 503, 504)
-
-
-class RequestError(Exception):
-    """A request that cannot be answered, and why."""
-
-    def __init__(self, status: int, error: str, field: str | None = None, wait: int = 0) -> None:
-        self.status, self.error, self.field, self.wait = status, error, field, wait
 
 
 def make_app(models: Models, settings: Settings, counters: Counters) -> Guard:
@@ -60,7 +55,7 @@ def make_app(models: Models, settings: Settings, counters: Counters) -> Guard:
         methods=["POST"],
         response_model=PredictResponse,
         responses=told,  # type: ignore[arg-type]
-        openapi_extra={"requestBody": _body()},
+        openapi_extra={"requestBody": body_schema()},
         summary="Answer one or many inputs",
     )
     app.add_api_route("/v1/models", desk.models_, summary="What is served")
@@ -85,26 +80,6 @@ async def _watch(models: Models) -> None:
             await asyncio.to_thread(one.refresh)
 
 
-def _body() -> dict[str, Any]:
-    return {"required": True, "content": {"application/json": {"schema": _schema()}}}
-
-
-def _schema() -> dict[str, Any]:
-    """The schema of a request, its parts in place of references to them."""
-    schema = PredictRequest.model_json_schema()
-    parts = schema.pop("$defs", {})
-
-    def put(tree: Any) -> Any:
-        if isinstance(tree, dict):
-            if "$ref" in tree:
-                return put(parts[tree["$ref"].rsplit("/", 1)[-1]])
-            return {key: put(value) for key, value in tree.items()}
-        return [put(one) for one in tree] if isinstance(tree, list) else tree
-
-    whole: dict[str, Any] = put(schema)
-    return whole
-
-
 def _json(tree: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """JSON in plain ASCII: half a surrogate pair, which JSON can hold, has no UTF-8."""
     return Response(json.dumps(tree), status, headers, "application/json")
@@ -120,6 +95,7 @@ class Desk:
 
     def __init__(self, models: Models, settings: Settings, counters: Counters) -> None:
         self.models, self.settings, self.counters = models, settings, counters
+        self.reading = asyncio.Semaphore(1)
 
     async def health(self) -> dict[str, str]:
         return {"status": "ok"}
@@ -146,11 +122,19 @@ class Desk:
 
     async def predict(self, request: Request) -> Response:
         kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-        if kind != "application/json":
-            raise RequestError(415, "send application/json", "content-type")
-        wanted = _parsed(await request.body())
-        served = self._served(wanted.model)
-        job, inbox = self._job(served, wanted)
+        if kind.split("/")[0] in MEDIA:
+            wanted = of_address(request)
+            served = self._served(wanted.model)
+            asked: Sequence[Asked | Query] = await self._read(served, wanted, await request.body())
+        elif kind == "application/json":
+            wanted = parsed(await request.body())
+            served = self._served(wanted.model)
+            asked = granted(served.asked, wanted)
+        else:
+            raise RequestError(
+                415, "send application/json, or a picture or a sound", "content-type"
+            )
+        job, inbox = self._job(served, wanted, asked)
         try:
             served.batcher.submit(job)
         except FullError:
@@ -168,17 +152,23 @@ class Desk:
             raise RequestError(404, f"there is no model '{name}' here", "model")
         return found
 
-    def _job(self, served: Served, wanted: PredictRequest) -> tuple[Job, "asyncio.Queue[Any]"]:
+    async def _read(self, served: Served, wanted: PredictRequest, content: bytes) -> list[Query]:
+        """A file that was sent, read by one thread at a time: large pictures take memory."""
+        async with self.reading:
+            read = partial(served.seen, content=content)
+            return await asyncio.to_thread(granted, read, wanted)
+
+    def _job(
+        self, served: Served, wanted: PredictRequest, asked: Sequence[Asked | Query]
+    ) -> tuple[Job, "asyncio.Queue[Any]"]:
         loop, inbox = asyncio.get_running_loop(), asyncio.Queue[Any]()
 
         def tell(news: Any) -> None:
             with suppress(RuntimeError):  # the loop is closed: nobody listens
                 loop.call_soon_threadsafe(inbox.put_nowait, news)
 
-        wishes = wanted.wishes()
         try:
             options = served.predictor.options(**wanted.changes())
-            asked = [served.asked(wish) for wish in wishes]
             if wanted.stream:
                 refuse(served.predictor.team, options)
         except UserError as error:
@@ -186,7 +176,7 @@ class Desk:
         if wanted.stream and len(asked) > 1:
             raise RequestError(422, "one input is streamed at a time", "inputs")
         deadline = time.monotonic() + self.settings.timeout
-        return Job(asked, options, deadline, tell, wanted.choices, wanted.stream), inbox
+        return Job(list(asked), options, deadline, tell, wanted.choices, wanted.stream), inbox
 
     async def _wait(self, request: Request, job: Job, inbox: "asyncio.Queue[Any]") -> Any:
         """The job's rows; if the client goes away or the time is over, the job is dropped."""
@@ -264,15 +254,3 @@ def _event(name: str, tree: Any) -> str:
 async def _until_gone(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def _parsed(body: bytes) -> PredictRequest:
-    """A request, or the first thing that is wrong with it, by the name of its field."""
-    try:
-        return PredictRequest.model_validate_json(body)
-    except ValidationError as error:
-        problem = error.errors(include_input=False, include_url=False)[0]
-        field = ".".join(str(part) for part in problem["loc"])
-        raise RequestError(422, f"{field or 'the body'}: {problem['msg']}", field or None) from None
-    except RecursionError:
-        raise RequestError(422, "the body is nested too deeply") from None

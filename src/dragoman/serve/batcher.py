@@ -2,6 +2,7 @@
 the same options are decoded together. What a client gets does not depend on its neighbours.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -10,12 +11,14 @@ from typing import Any
 
 from dragoman.choices import Choice, choices
 from dragoman.config import SearchSpec
-from dragoman.decode import Asked
+from dragoman.decode import Asked, Query
 from dragoman.errors import DragomanError, UserError
 from dragoman.live import write
 from dragoman.predict import Prediction, Predictor
 from dragoman.serve.counters import Counters
 from dragoman.serve.settings import Settings
+
+LOG = logging.getLogger("uvicorn.error")  # the server's own
 
 
 class FullError(Exception):
@@ -45,7 +48,7 @@ class Job:
     `Stroke` for each token that is streamed, and in the end with all rows or an error.
     """
 
-    asked: list[Asked]
+    asked: list[Asked | Query]
     options: SearchSpec
     deadline: float
     tell: Callable[[Any], None]
@@ -175,7 +178,7 @@ class Batcher:
                 job.tell([job.rows[place] for place in range(len(job.asked))])
 
     def _decode(self, batch: list[tuple[Job, int]]) -> list[Row]:
-        asked = [job.asked[place] for job, place in batch]
+        asked: list[Any] = [job.asked[place] for job, place in batch]
         options, places = batch[0][0].options, [place for _, place in batch]
         rows = [Row(p) for p in self.predictor.predict(asked, options, len(asked), places)]
         curious = [i for i, (job, _) in enumerate(batch) if job.choices and rows[i].written]
@@ -184,7 +187,11 @@ class Batcher:
         return rows
 
     def _look(
-        self, batch: list[tuple[Job, int]], asked: list[Asked], rows: list[Row], curious: list[int]
+        self,
+        batch: list[tuple[Job, int]],
+        asked: list[Asked | Query],
+        rows: list[Row],
+        curious: list[int],
     ) -> None:
         """What else could have been written, for those who want to know."""
         most = max(batch[i][0].choices for i in curious)
@@ -224,6 +231,7 @@ class Batcher:
             with self._news:
                 self.waiting.remove(job)
         if not isinstance(error, DragomanError | LateError):
+            LOG.error("model %s failed", self.name, exc_info=error)
             self.counters.add("dragoman_failures_total", model=self.name)
         if not job.gone:
             job.gone = True

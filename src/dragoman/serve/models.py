@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dragoman.decode import Asked
+from dragoman.data.copying import begin_with
+from dragoman.decode import Asked, Query
 from dragoman.errors import UserError
 from dragoman.predict import Predictor
 from dragoman.predict import load as load_predictor
@@ -48,13 +49,37 @@ class Served:
         return True
 
     def asked(self, wish: Wish) -> Asked:
-        """A client's wish as the predictor takes it."""
+        """A client's wish as the predictor takes it. Names of files are not taken: they would be
+        those of this machine.
+        """
+        fields = self.predictor.fields.sources.items()
+        if files := [name for name, field in fields if takes_file(field)]:
+            raise UserError(f"this model reads a file as its {files[0]}: send it as the body")
         texts = (wish.texts,) if isinstance(wish.texts, str) else tuple(wish.texts)
+        return self._checked(Asked(texts, tuple(wish.require), _begun(wish)))
+
+    def seen(self, wish: Wish, content: bytes) -> Query:
+        """The same where a column is the content of a file that the client has sent."""
+        fields = self.predictor.fields
+        readers: list[Any] = list(fields.sources.values())
+        media = [field for field in readers if takes_file(field)]
+        if len(media) != 1:
+            raise UserError(f"a file was sent, this model reads {len(media)}")
+        rest = [wish.texts] if isinstance(wish.texts, str) else list(wish.texts)
+        texts = list(rest)
+        texts.insert(readers.index(media[0]), "")
+        asked = self._checked(Asked(tuple(texts), tuple(wish.require), _begun(wish)))
+        ids = [
+            field.decode(content) if takes_file(field) else field.encode(text)
+            for field, text in zip(readers, asked.texts, strict=True)
+        ]
+        return Query(asked, ids, (), begin_with(asked.prefix, (), fields.target))
+
+    def _checked(self, asked: Asked) -> Asked:
         count = max(len(self.predictor.fields.sources), 1)
-        if len(texts) != count:
-            raise UserError(f"an input of {len(texts)} texts, this model reads {count}")
-        prefix = wish.prefix if isinstance(wish.prefix, str) else tuple(wish.prefix)
-        return Asked(texts, tuple(wish.require), prefix)
+        if len(asked.texts) != count:
+            raise UserError(f"an input of {len(asked.texts)} texts, this model reads {count}")
+        return asked
 
     def about(self) -> dict[str, Any]:
         """What clients may know."""
@@ -75,6 +100,15 @@ class Served:
             "watched": self.watched,
             "version": self.version,
         }
+
+
+def takes_file(field: Any) -> bool:
+    """Whether a column is of files: pictures, sounds, clips."""
+    return bool(getattr(field, "names_files", False))
+
+
+def _begun(wish: Wish) -> str | tuple[str, ...]:
+    return wish.prefix if isinstance(wish.prefix, str) else tuple(wish.prefix)
 
 
 class Models:

@@ -24,7 +24,7 @@ class Strict(BaseModel):
 class Wish(Strict):
     """An input with wishes of its own."""
 
-    texts: Text | Annotated[list[Text], Field(min_length=1, max_length=16)] = Field(
+    texts: Text | Annotated[list[Text], Field(max_length=16)] = Field(
         description="A text, or one per source column of the model."
     )
     prefix: Prefix = Field("", description="How the answer begins: a text, or tokens.")
@@ -53,6 +53,7 @@ class Options(Strict):
     repetition_penalty: Annotated[float, Field(gt=0, le=100)] | None = None
     coverage_penalty: Number | None = None
     replace_unknown: bool | None = None
+    valid: Literal["none", "each-once", "tour", "hull"] | None = None
 
 
 class PredictRequest(Options):

@@ -49,16 +49,25 @@ function askForToken() {
 
 export const get = async (path) => (await call(path)).json();
 
-export async function predict(body, signal) {
-  const reply = await call("v1/predict", {
-    method: "POST", body: JSON.stringify(body), signal, headers: { "content-type": "application/json" },
-  });
-  return body.stream ? reply : (await reply.json()).predictions;
+/** A file goes as it is, and what else there is to say in the address. */
+function posted({ file, inputs, ...rest }) {
+  if (!file) return ["v1/predict", JSON.stringify({ inputs, ...rest }), "application/json"];
+  const given = new URLSearchParams(inputs.map((text) => ["text", text]));
+  for (const [name, value] of Object.entries(rest)) {
+    for (const one of Array.isArray(value) ? value : [value]) given.append(name, one);
+  }
+  return ["v1/predict?" + given, file, file.type];
+}
+
+export async function predict(given, signal) {
+  const [path, body, kind] = posted(given);
+  const reply = await call(path, { method: "POST", body, signal, headers: { "content-type": kind } });
+  return given.stream ? reply : (await reply.json()).predictions;
 }
 
 /** The events of an answer while it is written: [name, data]. */
-export async function* events(body, signal) {
-  const reply = await predict({ ...body, stream: true }, signal);
+export async function* events(given, signal) {
+  const reply = await predict({ ...given, stream: true }, signal);
   const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {

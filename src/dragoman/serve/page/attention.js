@@ -27,6 +27,16 @@ export class Sight {
     this.draw();
   }
 
+  /** Something else in place of edges and tables; its parts have `data-at`. */
+  place(node) {
+    [this.weights, this.threads, this.frame] = [null, null, null];
+    for (const one of node.querySelectorAll("[data-at]")) {
+      one.addEventListener("pointerenter", () => this.point("target", Number(one.dataset.at)));
+      one.addEventListener("pointerleave", () => this.point(null));
+    }
+    this.view.replaceChildren(node);
+  }
+
   edges() {
     const line = (tokens, side) => make("div", { class: "line", dir: "auto" }, ...tokens.map((token, at) =>
       make("span", {
@@ -105,6 +115,9 @@ export class Sight {
       const weight = !aimed || node.dataset.side === side ? 0
         : side === "target" ? this.weights?.[at]?.[node.dataset.at] : this.weights?.[node.dataset.at]?.[at];
       if (node.className.includes("bit")) node.style.setProperty("--w", (weight ?? 0) / (this.top ?? 1));
+    }
+    for (const node of this.view.querySelectorAll("figure[data-at], .bar-row")) {
+      node.classList.toggle("lit", side === "target" && Number(node.dataset.at) === at);
     }
     const key = side === "target" ? "t" : "s";
     for (const node of this.view.querySelectorAll("path, td[data-t]")) {

@@ -4,7 +4,7 @@ import { make, svg } from "./text.js";
 
 const [WIDE, HIGH, LEFT, BOTTOM, TOP] = [250, 150, 32, 24, 10];
 const NAMES = { loss: "loss", perplexity: "perplexity", bits: "bits per character", bleu: "BLEU", chrf: "chrF", cer: "CER", wer: "WER", per: "PER", exact: "exact match", accuracy: "accuracy" };
-const PERCENT = new Set(["bleu", "chrf", "cer", "wer", "per", "exact", "accuracy", "f1-macro", "f1-entity"]);
+const PERCENT = new Set(["cer", "wer", "per", "exact", "accuracy", "f1-macro", "f1-entity"]);
 
 export function charts(rows) {
   const seen = new Set(rows.flatMap((row) => Object.keys(row)));

@@ -2,9 +2,11 @@
 
 import * as api from "./api.js";
 import { Panel } from "./panel.js";
+import { fileField, isFile, pointsField } from "./sense.js";
 import * as state from "./state.js";
 import { make, safely } from "./text.js";
 
+const TITLES = { image: "Picture", sound: "Sound", video: "Clip", points: "Points" };
 const PAUSE = 180; // milliseconds after the last key
 const LOOK = 1500; // milliseconds between looks at a run in progress
 const by = (id) => document.getElementById(id);
@@ -16,10 +18,16 @@ let panels = [];
 let seed = 1;
 let timer = 0;
 
-const texts = () => [...by("fields").querySelectorAll("textarea")].map((area) => area.value);
+let fields = [];
+const texts = () => fields.map((field) => (isFile(field.kind) ? "" : field.value));
 const chosen = () => options.elements.mode.value;
 
 function wishes() {
+  const order = options.elements.valid.value;
+  return order === "none" ? decoding() : { ...decoding(), valid: order };
+}
+
+function decoding() {
   const mode = chosen();
   if (mode === "beam") return { beam: Number(options.elements.beam.value) };
   if (mode === "sample") return { beam: 1, sample: true, temperature: Number(options.elements.temperature.value), seed };
@@ -29,7 +37,7 @@ function wishes() {
 function remember() {
   state.write({
     texts: texts(), models: panels.map((panel) => panel.name), prefixes: panels.map((panel) => panel.prefix), mode: chosen(),
-    beam: options.elements.beam.value, temperature: options.elements.temperature.value, seed: String(seed), view: panels[0].sight.style,
+    valid: options.elements.valid.value, beam: options.elements.beam.value, temperature: options.elements.temperature.value, seed: String(seed), view: panels[0].sight.style,
   });
 }
 
@@ -37,9 +45,10 @@ function remember() {
 function changed(again = true) {
   for (const knob of options.querySelectorAll("[data-for]")) knob.hidden = knob.dataset.for !== chosen();
   for (const output of options.querySelectorAll("output")) output.value = output.previousElementSibling.value;
+  by("order").hidden = panels[0].model.writes !== "position";
   layout();
   remember();
-  if (again) for (const panel of panels) panel.run(texts(), wishes());
+  if (again) for (const panel of panels) panel.run(fields, wishes());
 }
 
 function soon(panelsForget = true) {
@@ -48,10 +57,10 @@ function soon(panelsForget = true) {
   timer = setTimeout(changed, PAUSE);
 }
 
-/** A text box for each column that the first model reads. */
+/** A place for each column that the first model reads. */
 function layout() {
   const columns = panels[0].model.columns.length ? panels[0].model.columns : [{ name: "prompt", kind: "text" }];
-  const wanted = columns.map((column) => column.name).join();
+  const wanted = columns.map((column) => column.name + column.kind).join();
   document.querySelector("main").className = panels.length > 1 ? "two" : "one";
   by("compare").setAttribute("aria-pressed", String(panels.length > 1));
   const beside = panels.length < 2 && wide.matches;
@@ -59,16 +68,23 @@ function layout() {
   if (by("fields").dataset.names === wanted) return;
   const before = texts();
   by("fields").dataset.names = wanted;
-  by("fields").replaceChildren(...columns.map(({ name }, at) => {
-    const title = columns.length > 1 ? name : name === "prompt" ? "Prompt" : "Text";
-    const area = make("textarea", { dir: "auto", spellcheck: "false", rows: 2, placeholder: name === "prompt" ? "Begin a text …" : "Type here …", maxlength: 20000, oninput: () => soon() });
-    area.value = before[at] ?? "";
-    return make("label", { class: "field" }, make("span", {}, title), area);
+  fields = columns.map(({ kind, name }) => (isFile(kind) ? fileField(kind, () => soon()) : kind === "points" ? pointsField(() => soon()) : textField(name)));
+  fields.forEach((field, at) => { if (!isFile(field.kind) && before[at]) field.value = before[at]; });
+  by("fields").replaceChildren(...fields.map((field, at) => {
+    const title = columns.length > 1 ? columns[at].name : field.kind === "text" ? (columns[at].name === "prompt" ? "Prompt" : "Text") : TITLES[field.kind] ?? field.kind;
+    return make(field.kind === "text" ? "label" : "div", { class: "field" }, make("span", {}, title), field.node);
   }));
 }
 
+function textField(name) {
+  const area = make("textarea", { dir: "auto", spellcheck: "false", rows: 2, placeholder: name === "prompt" ? "Begin a text …" : "Type here …", maxlength: 20000, oninput: () => soon() });
+  return { node: area, kind: "text", get value() { return area.value; }, set value(text) { area.value = text; } };
+}
+
+const put = (given) => fields.forEach((field, at) => { if (!isFile(field.kind)) field.value = given[at] ?? ""; });
+
 function fill(given) {
-  [...by("fields").querySelectorAll("textarea")].forEach((area, at) => { area.value = given[at] ?? ""; });
+  put(given);
   for (const panel of panels) panel.prefix = [];
   changed();
 }
@@ -118,7 +134,7 @@ async function watch() {
     for (const panel of fresh) {
       panel.describe();
       await panel.story();
-      panel.run(texts(), wishes());
+      panel.run(fields, wishes());
     }
   } catch (error) {
     by("standing").textContent = "The server does not answer: " + error.message;
@@ -130,12 +146,13 @@ function restore() {
   const given = state.read();
   options.elements.mode.value = ["greedy", "beam", "sample"].includes(given.mode) ? given.mode : "greedy";
   [options.elements.beam.value, options.elements.temperature.value] = [given.beam, given.temperature];
+  options.elements.valid.value = ["each-once", "tour", "hull"].includes(given.valid) ? given.valid : "none";
   seed = Math.abs(Math.trunc(Number(given.seed))) || 1;
   const known = given.models.filter((name) => name in models).slice(0, 2);
   for (const panel of panels.splice(0)) panel.remove();
   for (const name of known.length ? known : [Object.keys(models)[0]]) add(name);
   layout();
-  [...by("fields").querySelectorAll("textarea")].forEach((area, at) => { area.value = given.texts[at] ?? ""; });
+  put(given.texts);
   panels.forEach((panel, at) => {
     panel.prefix = given.prefixes[at] ?? [];
     panel.look(given.view === "heat" ? "heat" : "edges");
@@ -154,7 +171,7 @@ async function begin() {
   window.addEventListener("hashchange", restore);
   wide.addEventListener("change", layout);
   restore();
-  by("fields").querySelector("textarea").focus({ preventScroll: true });
+  by("fields").querySelector("textarea, input")?.focus({ preventScroll: true });
   if (Object.values(models).some((model) => model.watched)) setTimeout(watch, LOOK);
 }
 

@@ -4,12 +4,15 @@ import * as api from "./api.js";
 import { close, menu, show } from "./answer.js";
 import { Sight } from "./attention.js";
 import { charts } from "./curves.js";
+import { isFile } from "./sense.js";
+import { sight } from "./sights.js";
 import { make, safely } from "./text.js";
 
 const LIKELY = 6; // symbols in a menu
+const FRAME = 50; // milliseconds between two looks at an answer that grows
 const RANKED = 5; // answers in the list
 const DASH = "–";
-const UNITS = { char: "characters", word: "words", subword: "subwords", label: "a label" };
+const UNITS = { char: "characters", word: "words", subword: "subwords", label: "a label", position: "places of its input" };
 
 export class Panel {
   constructor(models, changed) {
@@ -54,15 +57,19 @@ export class Panel {
   }
 
   /** Answer these texts. What was being answered before is dropped. */
-  async run(texts, options) {
+  async run(fields, options) {
     this.stop?.abort();
     close();
     const { signal } = (this.stop = new AbortController());
     this.parts.trouble.hidden = true;
-    const count = Math.max(1, this.model.columns.length);
-    if (texts.length !== count) return this.fail(`This model reads ${count} texts; the other one reads ${texts.length}.`);
-    if (this.model.columns.length && !texts.some((text) => text.trim())) return this.blank();
-    const body = { model: this.name, inputs: [texts.length > 1 ? texts : texts[0]], alignment: true, choices: LIKELY, prefix: this.prefix, ...options };
+    this.fields = fields;
+    const wanted = this.model.columns.map((column) => column.kind);
+    if (wanted.length && wanted.join() !== fields.map((field) => field.kind).join()) return this.fail(`This model reads ${wanted.join(" and ")}.`);
+    const file = fields.find((field) => isFile(field.kind));
+    const texts = fields.filter((field) => field !== file).map((field) => field.value);
+    if (file ? !file.value : wanted.length && !texts.some((text) => text.trim())) return this.blank();
+    const inputs = file ? texts : [texts.length > 1 ? texts : texts[0]];
+    const body = { model: this.name, file: file?.value, inputs, alignment: true, choices: LIKELY, prefix: this.prefix, ...options };
     this.parts.free.hidden = !this.prefix.length;
     try {
       if (options.beam > 1 || this.model.reverse) {
@@ -80,11 +87,14 @@ export class Panel {
 
   async grow(body, signal) {
     const answer = { tokens: [], log_probs: [] };
+    let drawn = 0;
     for await (const [name, news] of api.events(body, signal)) {
       if (name === "error") throw new Error(news.error);
       if (name === "done") return this.done(news);
       answer.tokens.push(news.token);
       answer.log_probs.push(news.log_prob);
+      if (performance.now() - drawn < FRAME) continue; // a model may write faster than people read
+      drawn = performance.now();
       show(this.parts.text, answer, { writes: this.model.writes, pinned: this.prefix.length });
     }
   }
@@ -116,9 +126,19 @@ export class Panel {
     const mean = Math.exp(answer.score / Math.max(1, answer.log_probs.length));
     this.parts.score.textContent = `log p = ${answer.score.toFixed(2)} · ${(mean * 100).toFixed(0)} % a token`;
     this.parts.spoken.textContent = answer.text;
-    const seen = answer.attention?.over === "tokens" ? answer.attention : null;
-    this.parts.sight.hidden = !seen?.weights.length;
-    if (seen?.weights.length) this.sight.show(answer.source, answer.tokens, seen.weights);
+    this.fields.find((field) => field.visit)?.visit(answer.tokens);
+    this.see(answer);
+  }
+
+  /** Where the model looked: at tokens, or at something that is shown as what it is. */
+  see({ attention, tokens, source }) {
+    const textual = attention && (attention.parts?.length ? attention.parts : [attention]).every((part) => part.over === "tokens");
+    const preview = this.fields.find((field) => field.preview)?.preview;
+    const other = attention?.weights.length && !textual ? sight(attention, tokens, preview) : null;
+    this.parts.sight.hidden = !(attention?.weights.length && (textual || other));
+    this.parts.sight.querySelector(".switch").hidden = !textual;
+    if (textual && attention.weights.length) this.sight.show(source, tokens, attention.weights);
+    else if (other) this.sight.place(other);
   }
 
   aim(side, at, other = null) {
@@ -159,16 +179,18 @@ export class Panel {
     const last = run.curves.at(-1);
     this.parts.train.querySelector(".now").textContent = last ? `step ${last.step.toLocaleString("en")}, epoch ${last.epoch}` : "";
     this.parts.train.querySelector(".charts").replaceChildren(...(run.curves.length ? charts(run.curves) : []));
-    this.told?.(run.samples);
+    this.told?.(this.usable ? run.samples : []);
     this.parts.train.querySelector(".samples").replaceChildren(...(run.samples.length ? [this.table(run.samples)] : []));
   }
+
+  get usable() { return !this.model.columns.some((column) => isFile(column.kind)); }
 
   table(samples) {
     const cell = (text, kind = "") => make("td", { dir: "auto", class: kind }, ...safely(text));
     const body = samples.map(({ source, written, wanted }) => make("tr", {},
-      source.length ? make("td", { dir: "auto" }, make("button", { type: "button", class: "use", onclick: () => this.use?.(source) }, ...safely(source.join(" · ")))) : null,
+      source.length ? make("td", { dir: "auto" }, make("button", { type: "button", class: "use", disabled: !this.usable, onclick: () => this.use?.(source) }, ...safely(source.join(" · ")))) : null,
       cell(written), source.length ? cell(written === wanted ? "✓" : wanted, "right") : null));
-    const heads = samples[0].source.length ? ["held-out text", "the model wrote", "reference"] : ["the model wrote"];
+    const heads = samples[0].source.length ? ["held-out input", "the model wrote", "reference"] : ["the model wrote"];
     return make("table", {}, make("thead", {}, make("tr", {}, ...heads.map((head) => make("th", { scope: "col" }, head)))), make("tbody", {}, ...body));
   }
 }

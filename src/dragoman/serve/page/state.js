@@ -1,6 +1,6 @@
 // What the page shows, as a link: whoever opens it sees the same.
 
-const DEFAULTS = { mode: "greedy", beam: "5", temperature: "1", seed: "1", view: "edges" };
+const DEFAULTS = { mode: "greedy", beam: "5", temperature: "1", seed: "1", view: "edges", valid: "none" };
 
 export function read() {
   const given = new URLSearchParams(location.hash.slice(1));

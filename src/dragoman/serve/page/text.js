@@ -52,7 +52,7 @@ export const named = (token) => (token === "</s>" ? "end of the answer" : token.
 
 /** How tokens stand together in a text: what comes before each of them. */
 export function glue(writes) {
-  return { word: " ", features: ";" }[writes] ?? "";
+  return { word: " ", position: " ", features: ";" }[writes] ?? "";
 }
 
 export const percent = (logProb) => {
