@@ -86,7 +86,7 @@ def check(paths: tuple[str, ...], columns: str | None, layout: str | None) -> No
         raise SystemExit(2)
 
 
-DEMOS = ("dates", "sort", "hull", "tsp")
+DEMOS = ("dates", "sort", "hull", "tsp", "scenes", "vqa")
 
 
 @click.command()
@@ -113,6 +113,8 @@ def demo(
     sort    put ten numbers in order
     hull    find the corners of sets of points
     tsp     plan short tours of five cities
+    scenes  describe drawn scenes
+    vqa     answer questions about drawn scenes
     """
     from dragoman.demo import ordering
     from dragoman.demo.table import SHOWS

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from dragoman.demo import ordering, show
+from dragoman.demo import looking, ordering, show
 
 SHOWS: dict[str, Callable[[Path, int | None], None]] = {
     "dates": show.show,
     "sort": partial(ordering.show, "sort"),
     "hull": partial(ordering.show, "hull"),
     "tsp": partial(ordering.show, "tsp"),
+    "scenes": partial(looking.show, "scenes"),
+    "vqa": partial(looking.show, "vqa"),
 }
