@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -118,7 +118,21 @@ def flip(xs: Tensor, lengths: Tensor) -> Tensor:
     place = torch.arange(xs.size(1), device=xs.device)
     back = lengths[:, None] - 1 - place
     index = torch.where(back >= 0, back, place)
-    return xs.gather(1, index.view(*index.shape, *[1] * (xs.dim() - 2)).expand_as(xs))
+    whole = index.view(*index.shape, *[1] * (xs.dim() - 2)).expand_as(xs)
+    return _Flip.apply(xs, whole) if xs.requires_grad else xs.gather(1, whole)  # type: ignore[no-untyped-call]
+
+
+class _Flip(torch.autograd.Function):
+    """A flip undoes itself, so its gradient is one too; torch would scatter and add."""
+
+    @staticmethod
+    def forward(ctx: Any, xs: Tensor, index: Tensor) -> Tensor:
+        ctx.save_for_backward(index)
+        return xs.gather(1, index)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return grad.gather(1, ctx.saved_tensors[0]), None
 
 
 def _ragged(cell: Cell, xs: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:

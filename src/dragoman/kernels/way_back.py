@@ -11,7 +11,7 @@ class WayBack:
     """Gradients on their way from the last step to the first."""
 
     def __init__(self, plan: Plan, given: Given, tape: Tape, grads: Grads) -> None:
-        self.plan, self.given, self.tape, self.grads = plan, given, tape, grads
+        self.plan, self.given, self.tape, self.grads = plan, given, tape, _in_rows(grads)
         self.cells = [make_cell(plan, layer) for layer in given.layers]
         self.attention = make_attention(plan, given)
         self.attention.begin_back()
@@ -63,7 +63,7 @@ class WayBack:
     def _uncell(self, t: int) -> None:
         """Through all layers of a step, from the top."""
         tops, last = self.grads.tops, t + 1 == len(self.given.gates)
-        x = None if tops is None else tops[t].contiguous()
+        x = None if tops is None else tops[t]
         for level in reversed(range(len(self.cells))):
             layer = self.given.layers[level]
             if not last or not self.plan.before:
@@ -186,6 +186,12 @@ class WayBack:
             None,
             None,
         )
+
+
+def _in_rows(grads: Grads) -> Grads:
+    """Gradients laid out step by step, once for all steps: they come from views the other way."""
+    tops, weights, features = (g if g is None else g.contiguous() for g in grads[:3])
+    return grads._replace(tops=tops, weights=weights, features=features)
 
 
 def _outer(grads: Tensor, inputs: Tensor) -> Tensor:
