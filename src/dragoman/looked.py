@@ -102,7 +102,8 @@ def labels(loaded: Loaded, query: Query) -> tuple[str, ...]:
     found: list[str] = []
     for field, layout, row in _columns(loaded, query):
         if isinstance(field, TextField):
-            found += [*field.tokens(row), *field.units.tokens([EOS])]
+            end = field.units.tokens([EOS]) if field.spec.signs != "none" else []
+            found += [*field.tokens(row), *end]
         else:
             found += [f"{t:.2f}" for t in times(field, layout)] or layout.labels()
     return tuple(found)

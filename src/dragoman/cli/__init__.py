@@ -51,6 +51,7 @@ for verb in (
     draw.plot,
     report.report,
     ship.export,
+    ship.bring,
     serving.serve,
     serving.watch,
     look.recipes,

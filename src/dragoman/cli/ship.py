@@ -97,3 +97,25 @@ def _measured(loaded: Any, model: Path, given: dict[str, Any], size: int, answer
             f"{given['max_loss']:g}: nothing was written"
         )
     return found.card().encode()
+
+
+@click.command("import")
+@click.argument("checkpoint", type=click.Path(path_type=Path))
+@click.option("--from", "toolkit", type=click.Choice(["opennmt-py", "joeynmt"]), required=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@click.option("--trust", is_flag=True, help="Yes, the file comes from somebody you trust.")
+def bring(checkpoint: Path, toolkit: str, output: Path, trust: bool) -> None:
+    """Bring a recurrent model of another toolkit here: CHECKPOINT becomes a model folder.
+
+    Nothing in the file is run: what is more than data is refused.
+    """
+    from dragoman.foreign import arrive
+
+    if not trust:
+        raise UserError(
+            f"{checkpoint}: a file of another toolkit; say --trust if you know where it comes from"
+        )
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise UserError(f"{output}: not empty: name a new folder")
+    arrive(checkpoint, toolkit, output)
+    click.echo(f"done: {output}   try: dragoman predict {output}")

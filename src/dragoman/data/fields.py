@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field as Bound
 
-from dragoman.core import EOS
+from dragoman.core import BOS, EOS
 from dragoman.data.batches import Ragged
 from dragoman.data.columns import Column
 from dragoman.data.positions import Positions
@@ -86,6 +86,7 @@ class TextSpec(Spec):
     normalize: Literal["none", "nfc", "nfkc"] = "nfc"
     reverse: bool = False  # last symbol first (Sutskever et al. 2014)
     max_length: Annotated[int, Bound(ge=1, le=100_000)] = 500  # symbols
+    signs: Literal["end", "none", "both"] = "end"  # around a source's symbols; a target has an end
 
 
 class TextField(Field):
@@ -97,7 +98,11 @@ class TextField(Field):
     """
 
     options = TextSpec
-    signs = 1
+
+    @property
+    def signs(self) -> int:  # type: ignore[override]
+        return {"none": 0, "end": 1, "both": 2}[self.spec.signs]
+
     spec: TextSpec
 
     def __init__(self, spec: TextSpec, units: Units) -> None:
@@ -121,7 +126,10 @@ class TextField(Field):
         ids = self.units.encode(clean(value, self.spec))[: self.spec.max_length]
         if self.spec.units == "label":
             return ids
-        return [*(reversed(ids) if self.spec.reverse else ids), EOS]
+        ids = ids[::-1] if self.spec.reverse else ids
+        if self.spec.signs == "none":
+            return ids
+        return [BOS, *ids, EOS] if self.spec.signs == "both" else [*ids, EOS]
 
     def column(self, rows: Iterable[Sequence[int]]) -> Ragged:
         return Ragged.of(rows)

@@ -62,6 +62,7 @@ def _column(name: str, field: Field) -> dict[str, Any]:
         "normalize": spec.normalize,
         "reverse": spec.reverse,
         "max_length": spec.max_length,
+        "signs": spec.signs,
         "symbols": list(field.units.symbols),
     }
     return about | ({"file": f"{name}.subword.model"} if spec.units == "subword" else {})

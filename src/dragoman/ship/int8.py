@@ -44,12 +44,11 @@ class _Graph:
             else:
                 self.nodes.append(node)
         rest = [(name, axis) for name, axis in self._used().items() if self._large(name)]
-        first = [node for name, axis in rest for node in self._unpacked(name, axis)]
+        self.nodes[:0] = [node for name, axis in rest for node in self._unpacked(name, axis)]
         del self.graph.node[:]
-        self.graph.node.extend([*first, *self.nodes])
+        self.graph.node.extend(self.nodes)
         kept = self._used().keys()
-        inner = [name for name in self.tensors if name not in kept]
-        for name in inner:
+        for name in [name for name in self.tensors if name not in kept]:
             self.graph.initializer.remove(self.tensors[name])
 
     def _large(self, name: str, dims: int | None = None) -> bool:
@@ -61,7 +60,7 @@ class _Graph:
     def _used(self) -> dict[str, int]:
         """The names that nodes read, with the axis along which a layer's weights have scales."""
         found: dict[str, int] = {}
-        for node in [*self.graph.node, *self.nodes]:
+        for node in self.nodes:
             for name in _reads(node):
                 found[name] = 1 if node.op_type in LAYERS else 0
         return found
@@ -79,8 +78,9 @@ class _Graph:
         self._add("Div", [f"{y}.most", "int8.steps"], parts["scale"])
         self._add("Div", [x, parts["scale"]], parts["ratio"])
         self._add("Round", [parts["ratio"]], parts["whole"])
-        self._add("Cast", [parts["whole"]], parts["tiny"], to=onnx.TensorProto.INT8)
-        self._add("MatMulInteger", [parts["tiny"], small], parts["sum"])
+        self._add("Add", [parts["whole"], "int8.middle"], f"{y}.lifted")
+        self._add("Cast", [f"{y}.lifted"], parts["tiny"], to=onnx.TensorProto.UINT8)
+        self._add("MatMulInteger", [parts["tiny"], small, "int8.zero"], parts["sum"])
         self._add("Cast", [parts["sum"]], f"{y}.float", to=onnx.TensorProto.FLOAT)
         self._add("Mul", [f"{y}.float", parts["scale"]], f"{y}.scaled")
         biased = len(node.input) > 2
@@ -129,6 +129,8 @@ class _Graph:
             self.made.add("int8.steps")
             self._store("int8.steps", np.float32(127))
             self._store("int8.tiny", np.float32(1e-9))
+            self._store("int8.middle", np.float32(128))  # processors like unsigned rows
+            self._store("int8.zero", np.uint8(128))
             self._store("int8.last", np.array([-1], np.int64))
 
     def _store(self, name: str, values: Any) -> None:

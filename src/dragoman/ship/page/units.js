@@ -51,7 +51,8 @@ class Column {
     else if (this.about.units === "bytes") {
       ids = this.ordered(Array.from(new TextEncoder().encode(this.clean(text)), (b) => FIRST + b));
     } else ids = this.ordered(this.subwords.encode(this.clean(text)));
-    return end && this.about.units !== "label" ? [...ids, EOS] : ids;
+    if (!end || this.about.units === "label" || this.about.signs === "none") return ids;
+    return this.about.signs === "both" ? [BOS, ...ids, EOS] : [...ids, EOS];
   }
 
   token(id, copied = []) {

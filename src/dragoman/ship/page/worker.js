@@ -83,7 +83,8 @@ class Translator {
   read(ids) {
     return this.sources.flatMap((column, i) => {
       const tokens = ids[i].filter((id) => id !== EOS).map((id) => column.token(id));
-      return [...(column.about.reverse ? tokens.reverse() : tokens), SPECIALS[EOS]];
+      const end = column.about.signs === "none" ? [] : [SPECIALS[EOS]];
+      return [...(column.about.reverse ? tokens.reverse() : tokens), ...end];
     });
   }
 }

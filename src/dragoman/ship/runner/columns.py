@@ -55,7 +55,9 @@ class Column:
                 ids = self.pieces.encode(text.encode("utf-8", "replace").decode())
             ids = ids[: self.about["max_length"]]
             ids = ids[::-1] if self.about["reverse"] else ids
-        return [*ids, EOS] if end and self.kind != "label" else ids
+        if not end or self.kind == "label" or self.about["signs"] == "none":
+            return ids
+        return [BOS, *ids, EOS] if self.about["signs"] == "both" else [*ids, EOS]
 
     def decode(self, ids: Sequence[int], copied: Sequence[str]) -> tuple[str, list[str]]:
         """Text and symbols of a path."""
