@@ -31,8 +31,11 @@ class Task(NamedTuple):
     item: str
     seed: int
 
-    def files(self, names: list[str], data: Path) -> list[str]:
-        return [str(data / name.replace("{}", self.item)) for name in names]
+    def files(self, names: list[str], data: Path, work: Path) -> list[str]:
+        """Files of the data sets, or of what was made for the row."""
+        places = [work if name.startswith("made/") else data for name in names]
+        told = [name.replace("{}", self.item) for name in names]
+        return [str(place / name) for place, name in zip(places, told, strict=True)]
 
     def folder(self, work: Path) -> Path:
         return work / self.row["name"] / (self.item or "all") / str(self.seed)
@@ -55,14 +58,23 @@ def tasks(row: dict[str, Any], seeds: list[int] | None) -> list[Task]:
 def train_command(task: Task, data: Path, work: Path) -> list[str]:
     """What a person would type."""
     row = task.row
-    command = ["train", *task.files(row["train"], data)]
-    for name in task.files(row.get("dev", []), data):
+    command = ["train", *task.files(row["train"], data, work)]
+    for name in task.files(row.get("dev", []), data, work):
         command += ["--dev", name]
     command += ["--recipe", row["recipe"]] if "recipe" in row else []
     command += ["--columns", row["columns"]] if "columns" in row else []
     for setting in (*row.get("set", []), f"train.seed={task.seed}"):
         command += ["--set", setting]
     return [*command, "-o", str(task.folder(work))]
+
+
+def make(row: dict[str, Any], args: Any) -> None:
+    """Data that no file holds: commands that write it, by the file that each leaves."""
+    for name, command in row.get("make", {}).items():
+        if not (args.work / name).exists():
+            (args.work / name).parent.mkdir(parents=True, exist_ok=True)
+            filled = command.replace("DATA", str(args.data)).replace("WORK", str(args.work))
+            subprocess.run([sys.executable, *shlex.split(filled)], check=True)
 
 
 def train(task: Task, args: Any) -> float:
@@ -103,8 +115,9 @@ def judge(models: list[Path], files: list[str], options: list[str], device: str)
 
 def value_of(found: dict[str, Any], metric: str) -> float:
     """A metric by the name it is asked for; in results it may be spelled as people write it."""
-    names = {name.lower().replace("-", ""): name for name in found}
-    return float(found[names[metric.lower().replace("-", "")]]["value"])
+    wanted = metric.lower().replace("-", "")
+    named = [name for name in found if name.lower().replace("-", "").startswith(wanted)]
+    return float(found[named[0]]["value"])
 
 
 def figures(row: dict[str, Any], group: list[Task], args: Any) -> Iterator[dict[str, Any]]:
@@ -116,7 +129,8 @@ def figures(row: dict[str, Any], group: list[Task], args: Any) -> Iterator[dict[
         yield {"item": group[0].item, "test": "held-out end", "values": best}
         return
     for name, test in row["tests"].items():
-        files, options = group[0].files(test["files"], args.data), test.get("options", [])
+        files = group[0].files(test["files"], args.data, args.work)
+        options = test.get("options", [])
         found = [judge([model], files, options, args.device) for model in models]
         record = {"item": group[0].item, "test": name, "scores": found[0]}
         record["values"] = [value_of(one, row["metric"]) for one in found]
@@ -138,6 +152,7 @@ def measure(row: dict[str, Any], args: Any) -> dict[str, Any]:
     import torch
 
     every = tasks(row, args.seeds)
+    make(row, args)
     with ThreadPoolExecutor(args.jobs) as pool:
         minutes = list(pool.map(lambda task: train(task, args), every))
         groups = [[t for t in every if t.item == item] for item in row.get("each", [""])]

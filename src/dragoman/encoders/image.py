@@ -84,7 +84,7 @@ class Image(Encoder):
         real = mask.repeat_interleave(memory.size(1) // max(mask.size(1), 1), 1)
         count = real.sum(1, keepdim=True).clamp(min=1)
         mean = (memory * real.unsqueeze(-1)).sum(1) / count
-        summary = torch.relu(self.dense(mean)) if self.dense else mean
+        summary = torch.tanh(self.dense(mean)) if self.dense else mean
         return Encoded(self.dropout(memory), real, self.dropout(summary), ())
 
     def layouts(self, shapes: Sequence[tuple[int, ...]]) -> tuple[Layout, ...]:
