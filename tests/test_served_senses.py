@@ -34,6 +34,16 @@ LOOKER: dict[str, Any] = {
     },
     "train": {"max_steps": 3, "batch_size": 8},
 }
+LISTENER: dict[str, Any] = {
+    "data": {"dev_rows": 3, "source": {"rate": 8000}},
+    "model": {
+        "encoder": {"hidden": 8, "front": 4},
+        "attention": {"size": 8},
+        "decoder": {"hidden": 8},
+        "head": {"embedding": 4},
+    },
+    "train": {"max_steps": 2, "batch_size": 4},
+}
 POINTER: dict[str, Any] = {
     "data": {"dev_rows": 4},
     "model": {
@@ -56,8 +66,6 @@ def picture(colour: str) -> bytes:
 @pytest.fixture(scope="module")
 def gallery(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of pictures, a table that names them, and a model that has seen them."""
-    if "show-attend-tell" not in dragoman.recipe_names():
-        pytest.skip("no recipe reads pictures")
     folder = tmp_path_factory.mktemp("gallery")
     colours = ["red", "blue", "green"]
     for number in range(24):
@@ -148,6 +156,27 @@ def test_a_model_of_texts_takes_no_file(server: Running) -> None:
 def test_pictures_do_not_tell_where_they_were(server: Running) -> None:
     run = httpx.get(f"{server.address}/v1/models/looker/run").json()
     assert all("/" not in text for one in run["samples"] for text in one["source"])
+
+
+def test_a_sound_is_sent_as_it_is(tmp_path: Path) -> None:
+    soundfile = pytest.importorskip("soundfile")
+    rng = np.random.default_rng(0)
+    for number in range(12):
+        wave = np.sin(np.arange(3000) * (0.1 + 0.1 * (number % 3))) + 0.01 * rng.normal(size=3000)
+        soundfile.write(tmp_path / f"{number}.flac", wave * 0.5, 8000)
+    rows = (f"{number}.flac\t{'abc'[number % 3]}\n" for number in range(12))
+    (tmp_path / "train.tsv").write_text("".join(rows))
+    folder = tmp_path / "listener"
+    table = str(tmp_path / "train.tsv")
+    model = dragoman.train(table, folder, recipe="las-small", config=LISTENER, quiet=True)
+    alone = model(str(tmp_path / "1.flac"), beam=2)
+    with serving(folder) as server:
+        content = (tmp_path / "1.flac").read_bytes()
+        reply = send(server, content, "audio/flac", beam=2, alignment="true")
+        (found,) = reply.json()["predictions"]
+        assert found["tokens"] == list(alone.tokens)
+        assert found["attention"] is None or found["attention"]["over"] == "times"
+        assert send(server, b"RIFFnoise", "audio/wav").status_code == 422
 
 
 def test_a_picture_is_dropped_on_the_page(tab: Any, server: Running, gallery: Path) -> None:

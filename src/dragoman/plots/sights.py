@@ -36,20 +36,22 @@ def over_picture(
     columns = min(6, len(tokens) + 1)
     rows = -(-(len(tokens) + 1) // columns)
     tall, wide = np.shape(image)[:2]
-    figure = blank(1.9 * columns, (1.9 * min(tall / wide, 2) + 0.32) * rows + 0.3)
+    head = 0.36 if title else 0.0
+    high = (1.9 * min(tall / wide, 2) + 0.32) * rows + head
+    figure = blank(1.9 * columns, high)
     places = grid(figure, rows, columns)
     shown = labels(tokens, tokens, "")
     _photo(places[0], image)
     for place, token, glow in zip(places[1:], shown.target, weights, strict=False):
         _photo(place, image, faded=True)
-        _glow(place, glow, (tall, wide))
+        _glow(place, glow / max(float(weights.max()), 1e-12), (tall, wide))
         place.set_title(token, fontsize=11, pad=3, **as_is(shown.fonts))
     for spare in places[len(tokens) + 1 :]:
         spare.set_visible(False)
     if title:
         text, how = line(title)
         figure.suptitle(text, fontsize=12, **how)
-    figure.tight_layout(pad=0.4)
+    figure.tight_layout(pad=0.4, rect=(0, 0, 1, 1 - head / high))
     return kept(figure, path)
 
 
@@ -103,7 +105,7 @@ def over_sound(
     weights = np.asarray(weights, float)
     _check(weights, tokens, 2)
     long = seconds or float(np.shape(spectrogram)[1])
-    rows = min(0.24 * len(tokens), 7.0)
+    rows = float(np.clip(0.24 * len(tokens), 1.0, 7.0))
     figure = blank(7.6, 1.7 + rows)
     above, below = figure.subplots(
         2, 1, sharex=True, height_ratios=[1.5, max(rows, 0.5)], gridspec_kw={"hspace": 0.06}
@@ -121,7 +123,7 @@ def over_sound(
     below.set_yticks(
         range(0, len(tokens), every), shown.target[::every], fontsize=9, **as_is(shown.fonts)
     )
-    below.set_ylabel("what was written", fontsize=10)
+    below.set_ylabel("written", fontsize=10)
     below.set_xlabel("time (s)" if seconds else "time (frames)", fontsize=10)
     for axes in (above, below):
         axes.tick_params(length=2, labelsize=9)
@@ -149,16 +151,16 @@ def _photo(axes: "Axes", image: Floats, faded: bool = False) -> None:
     axes.spines[:].set(color="#c8ced4", linewidth=0.5)
 
 
-def _glow(axes: "Axes", weights: Floats, size: tuple[int, int]) -> None:
+def _glow(axes: "Axes", shares: Floats, size: tuple[int, int]) -> None:
+    """Shares of the strongest weight of all tokens: one that looks everywhere glows nowhere."""
     tall, wide = size
-    top = weights.max() if weights.max() > 0 else 1.0
     extent = (-0.5, wide - 0.5, tall - 0.5, -0.5)
     axes.imshow(
-        weights / top,
+        shares,
         cmap=GLOW,
         vmin=0,
         vmax=1,
-        alpha=0.15 + 0.6 * weights / top,
+        alpha=0.15 + 0.6 * np.clip(shares, 0, 1),
         extent=extent,
         interpolation="bicubic",
     )

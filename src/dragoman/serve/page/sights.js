@@ -13,10 +13,11 @@ export function sight(attention, tokens, preview) {
 }
 
 function pictures(part, tokens, preview) {
+  const top = Math.max(...part.weights.flat(), 1e-9); // of all tokens: one that looks everywhere glows nowhere
   const [rows, columns] = part.shape.slice(-2);
   const figures = tokens.map((token, t) => {
     const canvas = make("canvas", { width: SIZE, height: SIZE, role: "img", "aria-label": `where the model looked for ${token}` });
-    const paint = () => glow(canvas, preview, part.weights[t], rows, columns);
+    const paint = () => glow(canvas, preview, part.weights[t].map((weight) => weight / top), rows, columns);
     if (preview.complete) paint();
     else preview.addEventListener("load", paint, { once: true });
     return make("figure", { "data-at": t }, canvas, make("figcaption", {}, ...label(token)));
@@ -25,7 +26,7 @@ function pictures(part, tokens, preview) {
 }
 
 /** The picture in grey, and over it the weights in colour. */
-function glow(canvas, preview, weights, rows, columns) {
+function glow(canvas, preview, shares, rows, columns) {
   const ratio = (preview.naturalHeight || 1) / (preview.naturalWidth || 1);
   canvas.height = Math.round(SIZE * Math.min(2, Math.max(0.4, ratio)));
   const brush = canvas.getContext("2d");
@@ -35,9 +36,7 @@ function glow(canvas, preview, weights, rows, columns) {
   const small = new OffscreenCanvas(columns, rows);
   const dots = small.getContext("2d");
   const picture = dots.createImageData(columns, rows);
-  const top = Math.max(...weights, 1e-9);
-  weights.slice(-rows * columns).forEach((weight, at) => {
-    const share = weight / top;
+  shares.slice(-rows * columns).forEach((share, at) => {
     picture.data.set([255, 90 + 150 * share, 40 + 60 * share, 210 * share], 4 * at);
   });
   dots.putImageData(picture, 0, 0);
