@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import struct
 import tracemalloc
 import zipfile
@@ -19,7 +20,7 @@ from safetensors.torch import save_file
 import dragoman
 from dragoman.attention import one_place
 from dragoman.data import media
-from dragoman.data.files import UnreadableError
+from dragoman.data.files import UnreadableError, locate
 from dragoman.data.pictures import ImageField, ImageSpec
 from dragoman.encoders.image import AugmentSpec, augmented
 from dragoman.encoders.nets import ResNet, load_weights
@@ -251,7 +252,37 @@ def test_several_processes_read_what_one_reads(
     alone, _ = ImageField(SPEC).read(names)
     assert np.array_equal(many.lengths, alone.lengths)
     assert all(np.array_equal(many[row], alone[row]) for row in range(70))
-    cache.chmod(0o500)
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(media, "WORTH", 4)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "file" / "cache"))
+    scenes(tmp_path, 6)
+    names = [str(tmp_path / "pics" / f"{number}.png") for number in range(6)]
+    column, bad = ImageField(SPEC).read(names)
+    assert (len(column), bad) == (6, {})
+
+
+def test_those_who_are_slower_or_were_stopped_spoil_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    monkeypatch.setattr(media, "WORTH", 4)
+    scenes(tmp_path, 6)
+    names = [str(tmp_path / "pics" / f"{number}.png") for number in range(6)]
+    field = ImageField(SPEC)
+    left = cache / ".image-abc.123"  # by a process that was killed long ago
+    left.mkdir(parents=True)
+    os.utime(left, (0, 0))
+    first, _ = field.read(names)
+    (kept,) = cache.iterdir()
+    before = (kept / "rows").stat().st_ino
+    field._build(kept, [locate(name) for name in reversed(names)])  # it comes too late
+    assert list(cache.iterdir()) == [kept]
+    assert (kept / "rows").stat().st_ino == before
+    assert np.array_equal(field.read(names)[0][0], first[0])
 
 
 def test_pictures_are_varied_in_training_alone() -> None:
