@@ -201,14 +201,24 @@ def main() -> None:
     for name, order in orders(given.quick).items():
         if given.only in name:
             found = report["orders"][name] = measure(every, order, given.rounds)
+            write(report, given.out)
             told = (f"{n} {r['per_second']:.1f}" for n, r in found.items() if "per_second" in r)
             print(f"{name}: {', '.join(told)}", flush=True)
-    if not given.only:
+    if given.only in "start-up":
         report["start"] = start_up(given.peers, given.rounds)
-    given.out.parent.mkdir(exist_ok=True)
-    given.out.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+        write(report, given.out)
     for system in every.values():
         system.process.kill()
+
+
+def write(report: dict[str, Any], path: Path) -> None:
+    """Results so far, over those of earlier runs: an order that was measured anew replaces the old
+    one.
+    """
+    path.parent.mkdir(exist_ok=True)
+    known = json.loads(path.read_text("utf-8")) if path.exists() else {"orders": {}}
+    merged = {**known, **report, "orders": {**known["orders"], **report["orders"]}}
+    path.write_text(json.dumps(merged, indent=1) + "\n", "utf-8")
 
 
 def _processor() -> str:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Protocol, Self
 import torch
 from torch import Tensor
 
-from dragoman.core import BOS, Hypotheses, State, leaf, leaves, repeat, select, tree_map
+from dragoman.core import BOS, PAD, Hypotheses, State, leaf, leaves, repeat, select, tree_map
 from dragoman.search import course_beams, courses
-from dragoman.search.course_beams import Paths, Rank, Trail, Turn, choose, extend
+from dragoman.search.course_beams import Paths, Rank, choose, extend
 from dragoman.search.courses import Course, Limits
 from dragoman.search.rules import NEVER
 
@@ -95,17 +95,19 @@ class Recorded:
         _fill(self.limits, limits)
         _fill(self.paths, _begin(len(limits.most), self.width, leaf(state)))
         self.time.zero_()
-        trail, items = Trail(), torch.arange(len(limits.most))
+        logs = []
         for _ in range(-(-limits.steps // STEPS)):
             self.graph.replay()
-            log = Log(*(None if part is None else part.cpu() for part in self.log))  # type: ignore[arg-type]
-            for time in range(STEPS):
-                weights = None if log.weights is None else log.weights[time]
-                turn = Turn(items, log.parents[time], log.tokens[time], log.gains[time], weights)
-                trail.append(turn)
+            logs.append([None if part is None else part.clone() for part in self.log])
             if bool(self.paths.done.all()):
                 break
-        return trail.trace(self.paths.scores.cpu(), self.paths.lengths.cpu(), self.rank, n_best)
+        joined = (
+            None if part[0] is None else torch.cat(part).cpu() for part in zip(*logs, strict=True)
+        )
+        ranks = self.rank(self.paths.scores, self.paths.lengths)
+        order = ranks.sort(dim=1, descending=True, stable=True).indices[:, :n_best]
+        scores = self.paths.scores.gather(1, order).cpu()
+        return _trace(Log(*joined), order.cpu(), scores)  # type: ignore[arg-type]
 
 
 def beam(
@@ -161,6 +163,25 @@ def _begin(items: int, width: int, like: Tensor) -> Paths:
     return Paths(
         tokens, scores, torch.zeros_like(scores), scores > 0, torch.zeros_like(tokens[:, :1])
     )
+
+
+def _trace(log: Log, slots: Tensor, scores: Tensor) -> Hypotheses:
+    """The given places of the beam (B, K) followed to the start, all items and steps at once."""
+    after, before = [], []
+    for parents in log.parents.flip(0).unbind(0):
+        after.append(slots)
+        slots = parents.gather(1, slots)
+        before.append(slots)
+    last, first = torch.stack(after[::-1]), torch.stack(before[::-1])  # (T, B, K)
+    path = log.tokens.gather(2, last).permute(1, 2, 0)
+    gains = log.gains.gather(2, last).permute(1, 2, 0).masked_fill(path == PAD, 0)
+    looks = None
+    if log.weights is not None:
+        steps, items, _ = log.parents.shape
+        seen = log.weights.view(steps, items, -1, log.weights.size(2))
+        index = first.unsqueeze(-1).expand(-1, -1, -1, seen.size(3))
+        looks = seen.gather(2, index).permute(1, 2, 0, 3)
+    return Hypotheses(path.contiguous(), scores, gains.contiguous(), looks)
 
 
 def _fill(buffers: State, values: State) -> None:
