@@ -10,7 +10,7 @@ from dragoman import load, quick, search, train
 from dragoman.attention import AttentionSpec
 from dragoman.cells import StackSpec, make_cell
 from dragoman.config import TrainSpec
-from dragoman.core import BOS, PAD, move
+from dragoman.core import BOS, PAD, move, tree_map
 from dragoman.data.batches import Batch, Examples, Ragged
 from dragoman.decoders import RecurrentSpec
 from dragoman.device import pick_device
@@ -182,6 +182,7 @@ def test_recorded_beams_are_the_general_ones(name: str) -> None:
     if not quick.fits(model.decoder, model.head):
         pytest.skip("there is no quick form")
     given = move(source(spec), torch.device("cuda"))
+    given = tree_map(lambda t: t.float() if t.is_floating_point() else t, given)
     most = torch.tensor([12, 3, 4], device="cuda")
     limits = search.Limits(torch.zeros_like(most), most)
     with torch.inference_mode():

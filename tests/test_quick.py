@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 
 import dragoman
 from dragoman import quick, search
-from dragoman.core import BOS, EOS, PAD, Hypotheses, Pair, Source, repeat
+from dragoman.core import BOS, EOS, PAD, Hypotheses, Pair, Source, repeat, tree_map
 from dragoman.kernels.best import LARGE, best, total
 from dragoman.kernels.packed import packed
 from dragoman.model import Model, ModelSpec
@@ -74,6 +74,10 @@ def check_steps(spec: ModelSpec) -> None:
     assert all(torch.allclose(a, b, atol=1e-9) for a, b in zip(looked, seen, strict=True))
 
 
+def cast(given: Source, kind: torch.dtype) -> Source:
+    return tree_map(lambda t: t.to(kind) if t.is_floating_point() else t, given)
+
+
 def general(model: Model, given: Source) -> Pair:
     return search.within(search.never(model.begin(given), [PAD, BOS]), LEAST, MOST)
 
@@ -92,7 +96,7 @@ def alike(one: Hypotheses, other: Hypotheses) -> bool:
 @few
 @TYPES
 def test_beams_are_the_general_ones(spec: ModelSpec, kind: torch.dtype) -> None:
-    model, given = make(spec).to(kind), source(spec)
+    model, given = make(spec).to(kind), cast(source(spec), kind)
     with torch.no_grad():
         pair, way = general(model, given), model.course(given)
         assert way is not None
@@ -108,7 +112,7 @@ def test_beams_are_the_general_ones(spec: ModelSpec, kind: torch.dtype) -> None:
 @few
 @TYPES
 def test_greedy_paths_and_draws_are_the_general_ones(spec: ModelSpec, kind: torch.dtype) -> None:
-    model, given = make(spec).to(kind), source(spec)
+    model, given = make(spec).to(kind), cast(source(spec), kind)
     noise = torch.rand(3, 4, 7)
     with torch.no_grad():
         pair, way = general(model, given), model.course(given)

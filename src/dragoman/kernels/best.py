@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 BLOCK = 64  # alphabets that are searched block by block have a multiple of this size
+NEAR = 2**19  # scores that a CPU has at hand
 LARGE = 8 * BLOCK  # below this a plain search is as fast
 
 
@@ -36,9 +37,12 @@ def total(scores: Tensor) -> Tensor:
     >>> total(torch.tensor([[0.25, 0.75]]).log()).exp()
     tensor([[1.]])
     """
-    if scores.device.type == "cpu":  # one fused pass; torch's logsumexp takes three
-        return scores[:, :1] - scores.log_softmax(-1)[:, :1]
-    return scores.logsumexp(-1, keepdim=True)
+    if scores.device.type != "cpu":
+        return scores.logsumexp(-1, keepdim=True)
+    rows = max(1, NEAR // scores.size(1))  # what is not kept stays in the cache
+    parts = (scores[first : first + rows] for first in range(0, len(scores), rows))
+    wholes = [part[:, :1] - part.log_softmax(-1)[:, :1] for part in parts]  # one pass, not three
+    return wholes[0] if len(wholes) == 1 else torch.cat([scores[:0, :1], *wholes])
 
 
 def fill(size: int) -> int:
