@@ -211,7 +211,7 @@ def test_packed_products_are_products(precision: quick.Precision, error: float, 
 @few
 def test_what_learning_changed_is_searched(spec: ModelSpec) -> None:
     """Fused optimizers change weights without raising their version."""
-    model, given = make(spec).float(), source(spec)
+    model, given = make(spec).float(), cast(source(spec), torch.float32)
     with torch.no_grad():
         before, _ = walk(model.eval(), given)
     model.train()
