@@ -110,7 +110,7 @@ def sensible(name: str, order: dict[str, Any]) -> bool:
     if order["do"] == "train" and name in ("dragoman int8", "dragoman plain steps"):
         return False
     slow = order["do"] == "decode" and order["beam"] > 1 and order["model"] == "words"
-    return not (name == "yoyodyne" and slow and order["batch"] > 1)
+    return not (name == "yoyodyne" and slow)
 
 
 def measure(every: dict[str, System], order: dict[str, Any], rounds: int) -> dict[str, Any]:

@@ -70,10 +70,11 @@ def serve(make: Any) -> None:
     for line in sys.stdin:
         order = json.loads(line)
         size = SIZES[order["model"]]
-        if order["model"] not in runners:
+        place = f"{order['model']} to {order['do']}"  # what is decoded with was never trained
+        if place not in runners:
             torch.manual_seed(0)
-            runners[order["model"]] = make(size)
-        runner = runners[order["model"]]
+            runners[place] = make(size)
+        runner = runners[place]
         answer: dict[str, Any] = {}
         try:
             if order["do"] == "train":
