@@ -223,6 +223,7 @@ def test_answers_are_valid_tours_with_attention_over_points(tmp_path: Path) -> N
         (["model.head.kind=vocabulary"], "go together"),
         (["search.valid=tuor"], "search.valid"),
         (["data.source.dimensions=0"], "dimensions"),
+        (["data.source.kind=text", "data.source.reverse=true"], "reverse=false"),
     ],
 )
 def test_what_does_not_fit_is_refused(settings: list[str], why: str) -> None:

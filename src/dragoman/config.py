@@ -171,6 +171,8 @@ class Config(Spec):
         points, units = self.model.head.kind == "pointer", self.data.target.units
         if points != (units == "position"):
             raise ValueError("model.head.kind=pointer and data.target.units=position go together")
+        if points and getattr(self.data.source, "reverse", False):
+            raise ValueError("positions are those of the text: set data.source.reverse=false")
         return self
 
     @property

@@ -45,6 +45,8 @@ def _check(config: Config) -> None:
     data = config.data
     if not all(isinstance(spec, TextSpec) for spec in config.source_specs.values()):
         raise UserError("data.store is for texts: other columns have a cache of their own")
+    if config.model.head.kind == "pointer":
+        raise UserError("data.store does not look whether positions are there: leave it out")
     if data.format == "running":
         raise UserError("data.store takes rows, not running text")
     if _copies(config) and not data.dev:
