@@ -1,0 +1,35 @@
+"""What a recorded step stands on, as far as it can be seen without a GPU."""
+
+import pytest
+import torch
+
+from dragoman.data.ahead import Ahead
+from dragoman.graphs import _widened
+from models import FEW, make, padded, shaped
+
+MODELS = ["gru-after-before-mlp-copy-maxout", "lstm-after-feed-dot-zero-tanh", "copy-coverage"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_rounding_a_batch_up_changes_no_loss(name: str) -> None:
+    spec, model = FEW[name], make(FEW[name])
+    source = shaped(spec, torch.tensor([[4, 5, 6, 7, 2], [8, 5, 2, 0, 0], [6, 2, 0, 0, 0]]))
+    target = padded(torch.tensor([[4, 5, 2], [6, 2, 0], [5, 4, 2]]))
+    wide, long = _widened(source), _widened(target)
+    assert wide.mask.shape == (8, 8)
+    assert long.mask.shape == (8, 4)
+    one, _ = model.loss(source, target)
+    two, _ = model.loss(wide, long)
+    assert int(one.tokens) == int(two.tokens)
+    assert torch.allclose(one.total, two.total)
+    grads = [torch.autograd.grad(loss.total, list(model.parameters())) for loss in (one, two)]
+    assert all(torch.allclose(a, b, atol=1e-9) for a, b in zip(*grads, strict=True))
+
+
+def test_what_goes_wrong_ahead_of_time_is_told_in_its_turn() -> None:
+    ahead = Ahead(lambda n: 1 // (2 - n), total=4, depth=3)
+    assert [ahead.get(0), ahead.get(1)] == [0, 1]
+    with pytest.raises(ZeroDivisionError):
+        ahead.get(2)
+    assert ahead.get(3) == -1
+    ahead.close()
