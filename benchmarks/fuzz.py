@@ -28,7 +28,7 @@ from dragoman.config import resolve
 from dragoman.snapshots import load_snapshot
 
 FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "pickle.find_class")
-LIMIT = 20  # seconds for one folder
+LIMIT, AT_MOST = 20, 600  # seconds for one folder: of work, and by the clock
 HANDFUL = 100  # tried in one process, so that a crash costs little
 VALUES: list[Any] = [None, -1, 0, 1e308, float("nan"), "", "x" * 9999, [], {}, True, 10**30]
 SMALL = {
@@ -116,7 +116,8 @@ def handful(seed: int, model: Path, place: Path, told: Path) -> None:
     """In a process of its own: what comes of some mutations, one after the other."""
     sys.addaudithook(lambda event, _: os._exit(77) if event in FORBIDDEN else None)
     for number in range(seed, seed + HANDFUL):
-        signal.alarm(LIMIT)
+        signal.setitimer(signal.ITIMER_PROF, LIMIT)
+        signal.alarm(AT_MOST)
         with told.open("a") as file:
             file.write(f"{number} " + one(random.Random(number), model, place) + "\n")
 
@@ -152,7 +153,9 @@ def main() -> None:
             lines = told.read_text().splitlines()
             found.update(line.split(" ", 1)[1] for line in lines)
             if code:
-                what = {77: "EXECUTED", -signal.SIGALRM: "HUNG"}.get(code, f"CRASHED ({code})")
+                what = {77: "EXECUTED", -signal.SIGALRM: "HUNG", -signal.SIGPROF: "HUNG"}.get(
+                    code, f"CRASHED ({code})"
+                )
                 found[what] += 1
                 print(f"{what} at {seed + len(lines)}", flush=True)
         for what, times in sorted(found.items()):

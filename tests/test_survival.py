@@ -519,3 +519,42 @@ def test_9_memory_that_really_ends(
         assert code == 1
         assert "out of memory at step 1: a batch of 1024 rows, sources of up to 121" in said
     whole(tmp_path / "m")
+
+
+def test_23_a_read_only_disk_is_refused_before_any_work(verb: Callable, tmp_path: Path) -> None:
+    with disk(tmp_path / "disk", "1m,ro") as place:
+        ran = verb("train", tmp_path / "missing.tsv", "-o", place / "m")
+        assert ran.code == 2
+        assert f"{place / 'm'}: cannot be written: Read-only file system" in ran.err
+
+
+def test_23_a_run_that_cannot_begin_leaves_no_folder(verb: Callable, tmp_path: Path) -> None:
+    (tmp_path / "empty.tsv").write_text("")
+    pairs = write_pairs(tmp_path / "p.tsv", PAIRS)
+    for args in (
+        [tmp_path / "missing.tsv"],
+        [tmp_path / "empty.tsv"],
+        [pairs, "-s", "train.device=cuda:77"],
+        [pairs, "-s", "train.metric=blue"],
+    ):
+        assert verb("train", *args, "-o", tmp_path / "m").code == 2
+        assert not (tmp_path / "m").exists()
+
+
+def test_running_text_without_a_recipe_points_to_one(verb: Callable, tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("To be, or not to be\nthat is the question\n")
+    ran = verb("train", tmp_path / "x.txt", "-o", tmp_path / "m")
+    assert ran.code == 2
+    assert "-r lstm-lm" in ran.err
+    assert not (tmp_path / "m").exists()
+
+
+def test_check_looks_with_the_eyes_of_a_recipe(verb: Callable, tmp_path: Path) -> None:
+    path = tmp_path / "t.tsv"
+    path.write_text("a dog\tDET NOUN\tx\nthe cat sat\tDET NOUN\ty\n")
+    ran = verb("check", path)
+    assert (ran.code, ran.out.count("column")) == (0, 3)
+    ran = verb("check", path, "-r", "tag")
+    assert ran.code == 2
+    assert ran.out.count("column") == 2
+    assert "1 rows have not one tag for each symbol" in ran.out

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from dragoman.checkpoint import load_model, verify
-from dragoman.config import DataSpec, validate
+from dragoman.config import DataSpec, resolve, validate
 from dragoman.data.fields import TextSpec, settle
-from dragoman.data.rows import read_table
+from dragoman.data.rows import Table, iter_inputs, read_table
 
 
 def check_model(folder: Path) -> tuple[list[str], bool]:
@@ -20,12 +20,14 @@ def check_model(folder: Path) -> tuple[list[str], bool]:
     return [f"{folder}: sound; {len(names)} files as written, {size:,} parameters"], True
 
 
-def check_data(data: Mapping[str, Any]) -> tuple[list[str], bool]:
+def check_data(data: Mapping[str, Any], recipe: str | None = None) -> tuple[list[str], bool]:
     """How many rows are good, what is wrong with the others, how long the columns are, what `auto`
-    would pick.
+    would pick. A recipe says how many columns there are, and whether each symbol has its tag;
+    without one, all columns of a tsv file are looked at.
     """
-    spec: DataSpec = validate({"data": dict(data)}).data
-    count = 1 if spec.format in ("lines", "running") else 2
+    config = resolve(recipe, tree={"data": dict(data)}) if recipe else None
+    spec: DataSpec = config.data if config else validate({"data": dict(data)}).data
+    count = len(config.source_specs) + 1 if config else _width(spec)
     table = read_table(
         spec.train, format=spec.format, columns=spec.columns, count=count, on_bad="skip"
     )
@@ -35,10 +37,28 @@ def check_data(data: Mapping[str, Any]) -> tuple[list[str], bool]:
     for place, column in enumerate(table.columns, 1):
         if len(column):
             lines.append(f"  column {place}: {_describe(column)}")
+    uneven = _uneven(table) if config and config.model.decoder.kind == "aligned" else 0
+    lines += [f"  {uneven:,} rows have not one tag for each symbol"] if uneven else []
     if len(table.columns) > 1:
         repeated = len(table) - len(set(table))
         lines += [f"  {repeated:,} rows repeat an earlier one"] if repeated else []
-    return lines, bool(len(table)) and not bad
+    return lines, bool(len(table)) and not bad and not uneven
+
+
+def _width(spec: DataSpec) -> int:
+    """How many columns a file has, as far as its first line tells."""
+    if spec.format in ("lines", "running"):
+        return 1
+    if len(spec.train) > 1 or not spec.train[0].removesuffix(".gz").endswith(".tsv"):
+        return 2
+    first = next(iter_inputs(spec.train, format="lines"), ("",))[0]
+    return max(2, first.count("\t") + 1)
+
+
+def _uneven(table: Table) -> int:
+    """Rows whose words and tags are not as many."""
+    rows = zip(table.columns[0], table.columns[-1], strict=True)
+    return sum(len(words.split()) != len(tags.split()) for words, tags in rows)
 
 
 def _describe(column: Sequence[str]) -> str:

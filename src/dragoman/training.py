@@ -28,6 +28,7 @@ try:
 except ImportError:  # Windows has no such lock: there people must take care themselves
     fcntl = None  # type: ignore[assignment]
 
+PROBE = ".probe"  # a file that is written to see whether one can
 Pairs = Sequence[tuple[str, ...]] | Sequence[str]  # the last text of a row is its answer
 
 
@@ -173,23 +174,28 @@ def claimed(folder: Path, *, occupied: bool) -> Iterator[None]:
     """
     there = folder.exists()
     try:
-        if there and any(folder.iterdir()) and not occupied:
+        _probe(folder, occupied)
+        yield
+    finally:
+        if not there:
+            with suppress(OSError):
+                (folder / PROBE).unlink()
+            for empty in (folder / "checkpoints", folder):
+                with suppress(OSError):  # it holds something, as it should
+                    empty.rmdir()
+
+
+def _probe(folder: Path, occupied: bool) -> None:
+    try:
+        if folder.exists() and any(folder.iterdir()) and not occupied:
             raise UserError(
                 f"{folder}: not empty: continue with --resume, or start anew with --overwrite"
             )
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".probe"
-        probe.write_bytes(b"")
-        probe.unlink()
+        (folder / PROBE).write_bytes(b"")
+        (folder / PROBE).unlink()
     except OSError as error:
         raise UserError(f"{folder}: cannot be written: {error.strerror}") from None
-    try:
-        yield
-    finally:
-        if not there:
-            for empty in (folder / "checkpoints", folder):
-                with suppress(OSError):  # it holds something, as it should
-                    empty.rmdir()
 
 
 @contextmanager

@@ -73,6 +73,8 @@ def train(
         return
     if output is None:
         raise UserError("name a folder for the model: -o model/")
+    if settled and not recipe and not config:
+        _refuse_prose(data, settled)
     if rest["print_config"] and (past := begun(output, changes)):
         click.echo(dump(past.config), nl=False)
         return
@@ -103,3 +105,18 @@ def _corpus(told: str) -> dict[str, Any]:
 
 def _plain(told: str) -> dict[str, Any]:
     return {"files": told.split(",")}
+
+
+def _refuse_prose(data: tuple[str, ...], config: Any) -> None:
+    """Whoever gives a plain text where pairs are wanted means a language model."""
+    from dragoman.data.rows import iter_inputs
+
+    plain = config.data.format == "auto" and config.data.columns is None and config.reads_source
+    if not plain or len(data) != 1 or not data[0].removesuffix(".gz").endswith(".txt"):
+        return
+    first = next(iter_inputs([data[0]], format="lines"), ("\t",))[0]
+    if "\t" not in first:
+        raise UserError(
+            f"{data[0]}:1: no tab: pairs are a source, a tab and a target; "
+            "for a language model of running text add -r lstm-lm"
+        )

@@ -71,7 +71,10 @@ def _tell_kernel(folder: Path) -> None:
 @click.argument("paths", nargs=-1, required=True)
 @click.option("--columns", help="Columns to read, by number or name.")
 @click.option("--format", "layout", help="auto, tsv, csv, jsonl, parallel, lines or running.")
-def check(paths: tuple[str, ...], columns: str | None, layout: str | None) -> None:
+@click.option("-r", "--recipe", help="Look with the eyes of a recipe: its columns, its tags.")
+def check(
+    paths: tuple[str, ...], columns: str | None, layout: str | None, recipe: str | None
+) -> None:
     """Look a model folder or a data file over before trusting or training on it."""
     from dragoman.check import check_data, check_model
 
@@ -79,7 +82,7 @@ def check(paths: tuple[str, ...], columns: str | None, layout: str | None) -> No
         lines, sound = check_model(Path(paths[0]))
     else:
         rest = {"dev": (), "layout": layout, "columns": columns, "on_bad_line": "skip"}
-        lines, sound = check_data(data_tree(paths, rest)["data"])
+        lines, sound = check_data(data_tree(paths, rest)["data"], recipe)
     for line in lines:
         click.echo(line)
     if not sound:
