@@ -175,7 +175,7 @@ def _frames(decoder: RecurrentSpec, head: VocabularySpec) -> dict[str, ModelSpec
     encoders: dict[str, Any] = {
         "sound": SoundSpec(hidden=3, layers=2, halvings=1),
         "sound-front": SoundSpec(hidden=3, layers=1, halvings=0, front=2),
-        "video": VideoSpec(cell="lstm", hidden=3, frame=SEEN),
+        "video": VideoSpec(cell="lstm", hidden=4, pool="attention", residual=True, frame=SEEN),
         "video-mean": VideoSpec(layers=0, summary="mean", frame=SEEN),
     }
     return {

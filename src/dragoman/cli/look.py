@@ -89,7 +89,7 @@ def check(
         raise SystemExit(2)
 
 
-DEMOS = ("dates", "sort", "hull", "tsp", "scenes", "vqa")
+DEMOS = ("dates", "speech", "clips", "scenes", "vqa", "sort", "hull", "tsp")
 
 
 @click.command()
@@ -113,6 +113,8 @@ def demo(
 
     \b
     dates   read dates in many languages
+    speech  write down spoken numbers (melodies, where espeak-ng is not installed)
+    clips   say how shapes move
     sort    put ten numbers in order
     hull    find the corners of sets of points
     tsp     plan short tours of five cities

@@ -20,6 +20,7 @@ class VideoSpec(StackSpec):
     frame: EncoderSpec = ImageSpec()  # how each frame is seen
     layers: Annotated[int, Field(ge=0, le=64)] = 1  # recurrent ones above; 0: frames as they are
     bidirectional: bool = False  # `hidden` is the size of each direction
+    pool: Literal["mean", "attention"] = "mean"  # over the places of a frame, to one vector
     summary: Literal["final", "mean"] = "final"  # what sums the clip up
 
 
@@ -33,10 +34,13 @@ class Video(Encoder):
         self.spec = spec
         self.frame = make_encoder(spec.frame, (channels,))
         self.dropout = nn.Dropout(spec.dropout)
-        width = self.frame.sizes.summary
-        self.reader = Reader(spec, width, spec.bidirectional) if spec.layers else None
+        looks = spec.pool == "attention"
+        seen = width = self.frame.sizes.memory if looks else self.frame.sizes.summary
+        self.look = nn.Linear(seen, 1, bias=False) if looks else None
+        self.reader = Reader(spec, seen, spec.bidirectional) if spec.layers else None
         if self.reader:
             width = self.reader.width
+        self.around = spec.residual and seen == width  # frames also reach beyond their reader
         slots = CELLS[spec.cell].slots
         self.sizes = Sizes(width, width, ((width,) * slots,) * spec.layers)
 
@@ -44,9 +48,11 @@ class Video(Encoder):
         self.frame.begin(say)
 
     def forward(self, source: Source) -> Encoded:
-        xs, finals = self.dropout(self._seen(source)), ()
+        seen = xs = self.dropout(self._seen(source))
+        finals: State = ()
         if self.reader:
-            xs, finals = self.reader(Padded(xs, source.mask))
+            xs, finals = self.reader(Padded(seen, source.mask))
+            xs = xs + seen if self.around else xs
         summary = self._summary(xs, source.mask, finals)
         return Encoded(self.dropout(xs) if self.reader else xs, source.mask, summary, finals)
 
@@ -58,7 +64,10 @@ class Video(Encoder):
         values, mask = source
         frames = values[mask].unsqueeze(1)
         whole = torch.ones(len(frames), 1, dtype=torch.bool, device=mask.device)
-        seen: Tensor = self.frame(Padded(frames, whole)).summary
+        enc = self.frame(Padded(frames, whole))
+        seen: Tensor = enc.summary
+        if self.look:
+            seen = (self.look(enc.memory).softmax(1) * enc.memory).sum(1)
         places = mask.flatten().nonzero().squeeze(1)
         rows = seen.new_zeros(mask.numel(), seen.size(1)).index_copy(0, places, seen)
         return rows.view(*mask.shape, -1)
