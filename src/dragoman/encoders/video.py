@@ -37,6 +37,7 @@ class Video(Encoder):
         looks = spec.pool == "attention"
         seen = width = self.frame.sizes.memory if looks else self.frame.sizes.summary
         self.look = nn.Linear(seen, 1, bias=False) if looks else None
+        self.place = nn.Linear(2, seen, bias=False) if looks else None
         self.reader = Reader(spec, seen, spec.bidirectional) if spec.layers else None
         if self.reader:
             width = self.reader.width
@@ -66,8 +67,10 @@ class Video(Encoder):
         whole = torch.ones(len(frames), 1, dtype=torch.bool, device=mask.device)
         enc = self.frame(Padded(frames, whole))
         seen: Tensor = enc.summary
-        if self.look:
-            seen = (self.look(enc.memory).softmax(1) * enc.memory).sum(1)
+        if self.look and self.place:  # what stands out, and where (Levine et al. 2016)
+            weights = self.look(enc.memory).softmax(1)
+            where = _places(self.frame.layouts([frames.shape[1:]])[0].shape, seen)
+            seen = (weights * (enc.memory + self.place(where))).sum(1)
         places = mask.flatten().nonzero().squeeze(1)
         rows = seen.new_zeros(mask.numel(), seen.size(1)).index_copy(0, places, seen)
         return rows.view(*mask.shape, -1)
@@ -77,3 +80,9 @@ class Video(Encoder):
             top: Tensor = finals[-1][0]
             return top
         return xs.sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
+
+
+def _places(grid: tuple[int, ...], like: Tensor) -> Tensor:
+    """How far down and how far right each place of a grid is, from -1 to 1, rows first."""
+    down, right = (torch.linspace(-1, 1, n, device=like.device, dtype=like.dtype) for n in grid)
+    return torch.cartesian_prod(down, right)
