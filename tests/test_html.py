@@ -19,7 +19,12 @@ from dragoman.ship.html import page
 from dragoman.ship.rounding import Form, round_model
 from small import words
 
-SPECS = {name: spec for name, spec in (models.FEW | models.LABELS).items() if "match" not in name}
+SPECS = {
+    name: spec
+    for name, spec in (models.FEW | models.LABELS).items()
+    if spec.encoder.kind in ("text", "nothing", "several")
+    and not ({"pointer", "image", "question"} & set(name.split("-")))
+}
 FAST = (
     "rnn-after-feed-bilinear-copy-plain",
     "gru-after-every-step-copy-tanh",

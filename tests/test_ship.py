@@ -11,7 +11,8 @@ import torch
 import dragoman
 import models
 from dragoman.checkpoint import load_model
-from dragoman.core import Source, leaves, repeat
+from dragoman.core import Source, leaves, repeat, tree_map
+from dragoman.data.pictures import ImageField, ImageSpec
 from small import words
 
 pytest.importorskip("onnxruntime")
@@ -21,6 +22,7 @@ from dragoman.ship.folder import export_onnx, write_files
 from dragoman.ship.graphs import Graphs, graphs
 from dragoman.ship.int8 import shrink
 from dragoman.ship.runner import Runner
+from dragoman.ship.runner.pictures import Pictures
 
 EVERY = {
     name: spec
@@ -36,7 +38,8 @@ def source(spec: models.ModelSpec, items: int, length: int) -> Source:
     lengths = torch.randint(1, length + 1, (items,), generator=chance)
     lengths[0], lengths[-1] = length, length if items == 1 else 1
     ids = torch.randint(4, models.SOURCE, (items, length), generator=chance)
-    return models.shaped(spec, ids * (torch.arange(length) < lengths[:, None]))
+    given = models.shaped(spec, ids * (torch.arange(length) < lengths[:, None]))
+    return tree_map(lambda t: t.float() if t.is_floating_point() else t, given)
 
 
 def columns(spec: models.ModelSpec) -> list[str]:
@@ -206,3 +209,20 @@ def test_a_thousand_words_without_torch(shipped: Path, tiny: dragoman.Predictor)
     for beam in (1, 5):
         ours = tiny.predict(inputs, tiny.options(beam=beam))
         assert [found[0].text for found in runner(inputs, beam=beam)] == [one.text for one in ours]
+
+
+def test_a_picture_is_read_as_in_training(tmp_path: Path) -> None:
+    """The runner's own reading of picture files, and the graphs of a captioner."""
+    image = pytest.importorskip("PIL.Image")
+    chance = np.random.default_rng(1)
+    names = []
+    for place, shape in enumerate([(9, 12, 3), (30, 20, 4), (16, 16)]):
+        names.append(str(tmp_path / f"{place}.png"))
+        image.fromarray(chance.integers(0, 255, shape, np.uint8)).save(names[-1])
+    field = ImageField.learn(ImageSpec(height=8, width=10, aspect="pad"), names)
+    about = {"size": field.size, **field.spec.model_dump(mode="json")}
+    column, bad = field.read(names)
+    assert not bad
+    wanted = column.pad(range(len(names))).values.numpy()
+    found = np.stack([Pictures(about).encode(name) for name in names])
+    np.testing.assert_allclose(found, wanted, atol=1e-5)

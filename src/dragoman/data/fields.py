@@ -99,14 +99,14 @@ class TextField(Field):
 
     options = TextSpec
 
-    @property
-    def signs(self) -> int:  # type: ignore[override]
-        return {"none": 0, "end": 1, "both": 2}[self.spec.signs]
-
     spec: TextSpec
 
     def __init__(self, spec: TextSpec, units: Units) -> None:
         self.spec, self.units = spec, units
+
+    @property
+    def signs(self) -> int:  # type: ignore[override]
+        return {"none": 0, "end": 1, "both": 2}[self.spec.signs]
 
     @classmethod
     def learn(cls, spec: TextSpec, values: Iterable[str]) -> Self:

@@ -81,7 +81,8 @@ class Image(Encoder):
         values, mask = source  # (B, S, C, H, W): S pictures an item
         memory = self._grid(values.flatten(0, 1))  # (B·S, R·K, D)
         memory = memory.reshape(len(mask), -1, memory.size(-1))
-        real = mask.repeat_interleave(memory.size(1) // max(mask.size(1), 1), 1)
+        places = memory.size(1) // max(mask.size(1), 1)
+        real = mask.unsqueeze(-1).expand(-1, -1, places).flatten(1)
         count = real.sum(1, keepdim=True).clamp(min=1)
         mean = (memory * real.unsqueeze(-1)).sum(1) / count
         summary = torch.tanh(self.dense(mean)) if self.dense else mean

@@ -37,7 +37,9 @@ def describe(loaded: Loaded) -> dict[str, Any]:
             )
     if loaded.model.head.points:
         raise UserError("model.head.kind=pointer cannot be exported: predict with dragoman itself")
-    fields = loaded.fields
+    fields, head = loaded.fields, loaded.config.model.head.kind
+    if head not in ("vocabulary", "copy"):
+        raise UserError(f"model.head.kind={head} cannot be exported: only vocabulary, copy")
     return {
         "format": FORMAT,
         "writer": f"dragoman {__version__}",

@@ -9,7 +9,8 @@ import torch
 from dragoman.checkpoint import Loaded, write
 from dragoman.core import UNK, Padded, Source
 from dragoman.data.batches import nothing
-from dragoman.data.fields import TextField
+from dragoman.data.fields import Field, TextField
+from dragoman.data.pictures import ImageField
 from dragoman.errors import UserError
 from dragoman.ship.describe import describe
 
@@ -48,13 +49,17 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 def _example(loaded: Loaded, items: int, length: int) -> Source:
     """A source of the given size; each further column is longer by one."""
-    columns = [_column(loaded, items, length + i) for i in range(len(loaded.fields.sources))]
+    fields = loaded.fields.sources.values()
+    columns = [_column(loaded, field, items, length + i) for i, field in enumerate(fields)]
     if not columns:
         return nothing(items)
     return tuple(columns) if len(columns) > 1 else columns[0]
 
 
-def _column(loaded: Loaded, items: int, length: int) -> Padded:
+def _column(loaded: Loaded, field: Field, items: int, length: int) -> Padded:
+    if isinstance(field, ImageField):  # one picture an item, always of the same size
+        shape = (items, 1, field.size, field.spec.height, field.spec.width)
+        return Padded(torch.rand(shape), torch.ones(items, 1, dtype=torch.bool))
     lengths = torch.arange(length, length - items, -1)
     mask = torch.arange(length) < lengths[:, None]
     ids = mask.long() * UNK

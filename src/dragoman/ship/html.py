@@ -19,6 +19,12 @@ from dragoman.ship.rounding import Form, pack
 
 PAGE = Path(__file__).parent / "page"
 RUNTIME = ("units.js", "net.js", "write.js", "search.js", "worker.js")
+OPTIONS = {  # of parts, those that the runtime heeds or that matter in training alone
+    *("kind", "cell", "reset", "hidden", "layers", "dropout", "recurrent_dropout", "residual"),
+    *("embedding", "bidirectional", "summary", "parts", "size", "fuse", "tied", "score", "when"),
+    *("feed", "coverage", "local", "context", "start", "readout", "readout_size", "readout_word"),
+    "pool",
+}
 KNOWN = {
     "encoder": ("text", "nothing", "several"),
     "decoder": ("recurrent", "still", "aligned"),
@@ -64,8 +70,17 @@ def _check(loaded: Loaded) -> None:
     spec = loaded.config.model
     for part, kinds in KNOWN.items():
         _known(f"model.{part}.kind", getattr(spec, part).kind, kinds)
-    for place, inner in enumerate(getattr(spec.encoder, "parts", ())):
+    parts = getattr(spec.encoder, "parts", ())
+    for place, inner in enumerate(parts):
         _known(f"model.encoder.parts.{place}.kind", inner.kind, ("text",))
+    for part in (spec.encoder, *parts, spec.attention, spec.decoder, spec.head):
+        for name, field in type(part).model_fields.items() if part is not None else ():
+            if name not in OPTIONS and getattr(part, name) != field.default:
+                raise UserError(
+                    f"model: the option {name} of a part cannot be exported to HTML: use --to onnx"
+                )
+    pool = getattr(spec.decoder, "pool", "summary")
+    _known("model.decoder.pool", pool, ("summary", "attention", "mean", "max"))
 
 
 def _known(name: str, kind: str, kinds: Sequence[str]) -> None:

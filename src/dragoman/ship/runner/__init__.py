@@ -1,4 +1,5 @@
-"""Runs an exported model with numpy and onnxruntime alone (subwords need sentencepiece, too).
+"""Runs an exported model with numpy and onnxruntime alone; subwords need sentencepiece, too, and
+pictures Pillow.
 
 python run.py < inputs.txt            one line in, one line out
 python run.py --beam 1 --n-best 3     options of the search
@@ -19,6 +20,7 @@ import numpy as np
 import onnxruntime
 
 from .columns import EOS, JOINTS, PAD, Column
+from .pictures import Pictures
 from .searching import NEVER, Array, Paths, Rules, beam, chance, sample
 
 BATCH = 32
@@ -36,7 +38,7 @@ class Answer(NamedTuple):
 class Query(NamedTuple):
     """An input in the model's own symbols."""
 
-    ids: list[list[int]]  # per column; a language model's prompt
+    ids: list[Any]  # symbols, or a picture, per column; a language model's prompt
     copied: list[str]  # the source's symbols as text, where they can be copied
 
 
@@ -51,7 +53,10 @@ class Runner:
         reads = bool(self.about["sources"])
         self.begin = _session(folder / "begin.onnx", options) if reads else None
         self.step = _session(folder / "step.onnx", options)
-        self.sources = [Column(about, folder) for about in self.about["sources"]]
+        self.sources = [
+            Pictures(about) if about["kind"] == "image" else Column(about, folder)
+            for about in self.about["sources"]
+        ]
         self.target = Column(self.about["target"], folder)
 
     def __call__(self, inputs: Sequence[Any], first: int = 0, **given: Any) -> list[list[Answer]]:
@@ -78,7 +83,10 @@ class Runner:
         if not self.sources:
             return Query([self.target.encode(texts[0], end=False)], [])
         ids = [column.encode(text) for column, text in zip(self.sources, texts, strict=True)]
-        return Query(ids, self.sources[0].cut(texts[0]) if self.about["copies"] else [])
+        first = self.sources[0]
+        if self.about["copies"] and isinstance(first, Column):
+            return Query(ids, first.cut(texts[0]))
+        return Query(ids, [])
 
     def _answer(
         self, queries: list[Query], options: dict[str, Any], places: list[int]
@@ -106,6 +114,9 @@ class Runner:
             return known, empty
         for place, name in enumerate(plan["inputs"][::2]):
             rows = [query.ids[place] for query in queries]
+            if isinstance(self.sources[place], Pictures):
+                known[name], known[f"{name}_mask"] = np.stack(rows), np.ones((len(rows), 1), bool)
+                continue
             lengths = np.array([len(row) for row in rows])
             known[f"{name}_mask"] = mask = np.arange(lengths.max()) < lengths[:, None]
             values = np.zeros(mask.shape, np.int64)
