@@ -29,7 +29,7 @@ TREES: dict[str, Mapping[str, Any]] = {
             "decoder": {"hidden": 96, "readout_size": 48, "dropout": 0.0},
             "head": {"embedding": 48},
         },
-        "train": TRAIN | {"metric": "exact"},
+        "train": TRAIN | {"metric": "exact", "doubly_stochastic": 0.0},
     },
     "vqa": {
         "data": {"source": SIDES, "dev_rows": 200},

@@ -48,7 +48,7 @@ def scene(chance: np.random.Generator) -> Scene:
     cells = chance.permutation(9)[:count]
     things = []
     for (colour, shape), cell in zip(chosen, cells.tolist(), strict=True):
-        jitter = chance.uniform(-2, 2, 2)
+        jitter = chance.uniform(-1.5, 1.5, 2)
         x, y = (cell % 3 + 0.5) * SIDE / 3 + jitter[0], (cell // 3 + 0.5) * SIDE / 3 + jitter[1]
         things.append(Thing(colour, shape, float(x), float(y)))
     return tuple(things)
@@ -105,7 +105,7 @@ def draw(shown: Scene, chance: np.random.Generator) -> Any:
     image = Image.new("RGB", (SIDE, SIDE), ground)
     pen = ImageDraw.Draw(image)
     for thing in shown:
-        size = float(chance.uniform(4.0, 5.5))
+        size = float(chance.uniform(5.2, 6.2))
         box = [thing.x - size, thing.y - size, thing.x + size, thing.y + size]
         ink = COLOURS[thing.colour]
         if thing.shape == "circle":
