@@ -104,7 +104,8 @@ def report(model: Predictor, task: Task, held_out: list[Pair]) -> None:
     told = ", ".join(f"{score.name} {score.value:.2f} %" for score in scores)
     click.secho(f"On {len(wanted):,} held out: {told}", bold=True)
     for source, answer, right in list(zip(sources, written, wanted, strict=True))[:6]:
-        tell(f"    {'✓' if answer == right else '✗'} {source} → {answer}")
+        (score,) = compute(task.metrics[:1], [answer], [right], [source])
+        tell(f"    {'✓' if round(score.value, 3) == 100 else '✗'} {source} → {answer}")
 
 
 def draw(model: Predictor, source: str, folder: Path) -> None:
