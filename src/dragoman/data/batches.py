@@ -109,7 +109,7 @@ class Examples:
         """What a row costs: its longest side."""
         longest = self.target.lengths
         for source in self.sources:
-            longest = np.maximum(longest, source.lengths)
+            np.maximum(longest, source.lengths, out=longest)  # rows may be millions
         return longest if self.rows is None else longest[self.rows]
 
     def part(self, rows: Ints) -> "Examples":

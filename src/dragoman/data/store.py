@@ -70,11 +70,10 @@ class Store:
         return [self._map(column, state) for column in range(self.width)]
 
     def _map(self, column: int, state: dict[str, Any]) -> Ragged:
-        if not state["symbols"][column]:
+        if not state["symbols"][column]:  # an empty file cannot be mapped
             return Ragged(np.empty(0, np.int32), np.zeros(state["rows"] + 1, np.int64))
         flat = np.memmap(self._path(column, "symbols"), np.int32, "r")
-        ends = np.memmap(self._path(column, "ends"), np.int64, "r")
-        return Ragged(flat, np.concatenate([np.zeros(1, np.int64), ends]))
+        return Ragged(flat, np.memmap(self._path(column, "ends"), np.int64, "r"))
 
     def _append(self, block: Sequence[Row], state: dict[str, Any]) -> None:
         for column in range(self.width):
@@ -91,12 +90,12 @@ class Store:
         for column in range(self.width):
             for kind, size in (
                 ("symbols", 4 * state["symbols"][column]),
-                ("ends", 8 * state["rows"]),
+                ("ends", 8 * state["rows"] + 8),  # the first row begins at 0
             ):
                 path = self._path(column, kind)
                 path.touch()
                 with path.open("r+b") as file:
-                    file.truncate(size)
+                    file.truncate(size)  # what it makes longer is zero
 
     def _save(self, state: dict[str, Any]) -> None:
         fresh = self.folder / f".{STATE}.partial"
