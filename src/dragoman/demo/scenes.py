@@ -58,7 +58,7 @@ def sentence(shown: Scene) -> str:
     """What is to be seen: how many, or where one is beside the other.
 
     >>> sentence((Thing("red", "circle", 8.0, 8.0), Thing("blue", "square", 40.0, 9.0)))
-    'a red circle left of a blue square'
+    'a blue square right of a red circle'
     >>> sentence((Thing("red", "circle", 8.0, 8.0), Thing("red", "circle", 8.0, 40.0)))
     'two red circles'
     """
