@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "speed.md"
 PLOT = PAGE.parent / "images" / "speed.png"
 BEGIN, END = "<!-- measured: decoding and peers -->", "<!-- end of measured -->"
-FIRST, NONE = "dragoman", float("nan")
+FIRST, STARTS = "dragoman", ("help", "import")
 
 
 def table(report: dict[str, Any]) -> list[str]:
@@ -71,7 +71,7 @@ def rest(report: dict[str, Any]) -> list[str]:
     ]
     if report.get("start"):
         told = (
-            f"{name} {both.get('help', NONE):.2f} s / {both.get('import', NONE):.2f} s"
+            f"{name} " + " / ".join(f"{both[w]:.2f} s" if w in both else "–" for w in STARTS)
             for name, both in report["start"].items()
         )
         lines += ["", "CPU time of `--help` / of importing the package: " + ", ".join(told) + "."]
