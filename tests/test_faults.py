@@ -232,6 +232,7 @@ def test_6_no_pickle_is_read_or_written(tmp_path: Path, monkeypatch: pytest.Monk
         ("model.encoder.dropout=nan", "model.encoder.dropout"),
         ("model.encoder.dropout=1.5", "model.encoder.dropout"),
         ("train.lr=0", "train.lr"),
+        ("model.init=1e308", "model.init: must be at most 1000"),
         ("train=null", "train: must be a mapping of names to values"),
         ("max_steps=3", "unknown key 'max_steps' in the config (did you mean 'train.max_steps'?)"),
         ("train.lr", "path.to.key=value"),

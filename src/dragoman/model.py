@@ -1,10 +1,10 @@
 """The model: read, then step. Everything that searches sees only what `begin` returns."""
 
 import typing
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import torch
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from dragoman.attention import AttentionSpec
@@ -22,7 +22,7 @@ from dragoman.errors import UserError
 from dragoman.heads import Head, HeadSpec, VocabularySpec, make_head
 from dragoman.objectives import Aims, Drawn, Loss, coverage, doubly_stochastic, reinforce
 from dragoman.quick import Course, Kept, Precision, Quick, fits
-from dragoman.spec import Positive, Spec
+from dragoman.spec import Spec
 
 
 class ModelSpec(Spec):
@@ -32,7 +32,9 @@ class ModelSpec(Spec):
     attention: AttentionSpec | None = None  # the defaults, where the decoder attends
     decoder: DecoderSpec = RecurrentSpec()
     head: HeadSpec = VocabularySpec()
-    init: Positive | None = None  # all weights from U(-init, init); else each part's own rule
+    init: Annotated[float, Field(gt=0, le=1000)] | None = (
+        None  # all weights from U(-init, init); else each part's own rule
+    )
 
     @model_validator(mode="before")
     @classmethod
