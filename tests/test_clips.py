@@ -152,11 +152,13 @@ VIDEOS: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("content", VIDEOS.values(), ids=VIDEOS)
+@pytest.mark.fault(16)
 def test_what_is_no_video_is_refused(content: Callable[[], bytes]) -> None:
     with pytest.raises(UnreadableError):
         from_video(io.BytesIO(content()), FOUR, same)
 
 
+@pytest.mark.fault(16)
 def test_a_clip_of_too_many_frames_is_refused_from_its_header() -> None:
     """No frame is decoded: one that were would fail here."""
     content = video(3000, "mp4")
@@ -164,6 +166,7 @@ def test_a_clip_of_too_many_frames_is_refused_from_its_header() -> None:
         from_video(io.BytesIO(content), Sampling(4, most=1000), lambda frame: 1 / 0)  # type: ignore[arg-type, return-value]
 
 
+@pytest.mark.fault(16)
 def test_a_header_that_says_nothing_does_not_open_the_door() -> None:
     """A stream of bare pictures has no header; decoding stops where the limit is."""
     content = video(600, "mpeg", "mpeg1video")

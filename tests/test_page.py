@@ -141,6 +141,7 @@ HARM = [
 
 
 @pytest.mark.parametrize("text", HARM)
+@pytest.mark.fault(22)
 def test_text_stays_text(tab: Any, server: Running, text: str) -> None:
     served = next(iter(server.models.served.values()))
     real = served.predictor.predict

@@ -109,6 +109,7 @@ def test_what_cannot_be_streamed_is_told(client: Any) -> None:
 @pytest.mark.parametrize(
     "options", [{"beam": 1}, {"beam": 4, "n_best": 2}, {"sample": True, "temperature": 2.0}]
 )
+@pytest.mark.fault(17)
 def test_64_clients_get_what_each_would_get_alone(
     server: Running, tiny: Predictor, options: dict[str, Any]
 ) -> None:
@@ -167,6 +168,7 @@ def counts(server: Running) -> dict[str, float]:
         (b'{"inputs": "a", "min_length": 9, "max_length": 3}', None),
     ],
 )
+@pytest.mark.fault(19)
 def test_a_wrong_request_is_told_what_is_wrong(client: Any, body: bytes, field: str | None) -> None:
     kind = {"content-type": "application/json"}
     reply = client.post("/v1/predict", content=body, headers=kind)
@@ -187,6 +189,7 @@ def test_one_wish_that_cannot_be_granted_spoils_no_other(server: Running, tiny: 
     assert {one.json()["predictions"][0]["text"] for one in others} == {str(tiny("abc"))}
 
 
+@pytest.mark.fault(21)
 def test_foreign_requests_are_refused(client: Any, server: Running) -> None:
     def post(**headers: str) -> int:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -208,6 +211,7 @@ def test_foreign_requests_are_refused(client: Any, server: Running) -> None:
     assert not [name for name in reply.headers if name.startswith("access-control")]
 
 
+@pytest.mark.fault(21)
 def test_a_token_is_asked_for(tiny_model: Path) -> None:
     with serving(tiny_model, token="secret-word") as server:
         for path in ("/v1/models", "/metrics", "/openapi.json"):
@@ -227,6 +231,7 @@ def rss() -> int:
     return pages * 4096
 
 
+@pytest.mark.fault(18)
 def test_bodies_without_end_do_not_fill_the_memory(server: Running, client: Any) -> None:
     client.post("/v1/predict", json={"inputs": "abc"})
     before, most = rss(), 0
@@ -259,6 +264,7 @@ def test_bodies_without_end_do_not_fill_the_memory(server: Running, client: Any)
         b"POST /v1/predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: 90\r\n\r\n{",
     ],
 )
+@pytest.mark.fault(18)
 def test_a_client_that_trickles_is_let_go(server: Running, client: Any, sent: bytes) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as slow:
         slow.sendall(sent)
@@ -268,6 +274,7 @@ def test_a_client_that_trickles_is_let_go(server: Running, client: Any, sent: by
         assert time.monotonic() - begun < 5
 
 
+@pytest.mark.fault(20)
 def test_who_comes_too_late_or_does_not_wait(tiny_model: Path) -> None:
     """The queue has a bound, waiting has one, and what nobody waits for is not done."""
     with serving(tiny_model, queue=4, timeout=0.6) as server:
@@ -297,6 +304,7 @@ def test_who_comes_too_late_or_does_not_wait(tiny_model: Path) -> None:
         assert counts(server)["dragoman_batched_inputs_total"] == 2
 
 
+@pytest.mark.fault(20)
 def test_too_many_at_a_time_are_sent_away(tiny_model: Path) -> None:
     with serving(tiny_model, clients=1, patience=1.0) as server:
         head = b"POST /v1/predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n"
@@ -315,6 +323,7 @@ def test_curves_and_samples_of_a_model(client: Any, server: Running) -> None:
     assert client.get("/v1/models/none/run").status_code == 404
 
 
+@pytest.mark.fault(21)
 def test_another_address_needs_a_token(tiny_model: Path, verb: Callable[..., Ran]) -> None:
     ran = verb("serve", tiny_model, "--host", "0.0.0.0", "--port", 0)
     assert (ran.code, "--token" in ran.err) == (2, True)
@@ -331,6 +340,7 @@ def test_another_address_needs_a_token(tiny_model: Path, verb: Callable[..., Ran
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"])
+@pytest.mark.fault(19)
 def test_no_request_makes_the_server_fail(server: Running, mode: str) -> None:
     """What the OpenAPI document allows, and what it forbids: there is always an answer."""
     schemathesis = pytest.importorskip("schemathesis")

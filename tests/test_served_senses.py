@@ -124,6 +124,7 @@ def test_its_answer_is_streamed(server: Running, gallery: Path, looker: Predicto
     assert [one["token"] for _, one in tokens] == whole["tokens"]
 
 
+@pytest.mark.fault(21)
 def test_names_of_files_are_not_taken(server: Running, gallery: Path) -> None:
     body = {"inputs": str(gallery / "0.png")}
     reply = httpx.post(f"{server.address}/v1/predict", json=body)

@@ -106,6 +106,7 @@ def same(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAST)
+@pytest.mark.fault(27)
 def test_graphs_are_the_model(name: str) -> None:
     """At lengths 1, 2 and the longest, for 1 and 7 items, of 1 and 5 paths each."""
     same(name)
@@ -139,6 +140,7 @@ INPUTS = [*words(60, seed=9), "", "a", "zzzz", "fedcbafedcba"]
         {"sample": True, "top_p": 0.8},
     ],
 )
+@pytest.mark.fault(27)
 def test_the_runner_writes_what_dragoman_writes(
     shipped: Path, tiny: dragoman.Predictor, options: dict[str, object]
 ) -> None:
@@ -175,6 +177,7 @@ def test_the_runner_needs_neither_torch_nor_dragoman(shipped: Path) -> None:
     assert "torch" not in done.stderr
 
 
+@pytest.mark.fault(27)
 def test_what_runners_cannot_do_is_refused_by_name(tiny_model: Path) -> None:
     loaded = load_model(tiny_model)
     search = loaded.config.search.model_copy(update={"no_repeat_ngram": 2})

@@ -56,6 +56,7 @@ def test_what_is_too_high_for_the_rate_is_gone(have: int) -> None:
 
 @pytest.mark.parametrize("kind", ["WAV", "FLAC", "OGG", "AIFF"])
 @pytest.mark.parametrize("channels", [1, 2, 8])
+@pytest.mark.fault(16)
 def test_any_file_becomes_one_channel(kind: str, channels: int) -> None:
     sound = np.repeat(0.5 * tone(440, 48000)[:, None], channels, 1)
     found = read(written(sound, 48000, kind))
@@ -68,6 +69,7 @@ def test_channels_are_averaged() -> None:
     assert abs(read(written(sound, 8000), 8000) - tone(440, 8000) / 2).max() < 1e-3
 
 
+@pytest.mark.fault(16)
 def test_192_khz_and_single_samples_are_read() -> None:
     assert len(read(written(tone(440, 192000), 192000))) == 16000
     assert len(read(written(np.ones(1, np.float32), 16000))) == 1
@@ -135,6 +137,7 @@ def wav_that_says(size: int) -> bytes:
     [flac_that_says(n) for n in (0, 100, 8000 * 3600, (1 << 36) - 1)]
     + [wav_that_says(n) for n in (0, 200, 10**9, 0x7FFFF000, 0xFFFFFFFF)],
 )
+@pytest.mark.fault(16)
 def test_a_header_that_lies_is_read_to_the_real_end(content: bytes) -> None:
     found = read(content, 8000)
     assert len(found) == 8000
@@ -150,6 +153,7 @@ def hour(kind: str = "FLAC") -> bytes:
     return written(np.zeros(8000 * 3600, np.int16), 8000, kind)
 
 
+@pytest.mark.fault(16)
 def test_an_hour_is_capped_and_memory_stays_flat() -> None:
     content = hour()
     assert len(content) < 200_000
@@ -179,6 +183,7 @@ def _holed(content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
+@pytest.mark.fault(16)
 def test_what_is_no_sound_is_refused(content: Callable[[], bytes]) -> None:
     with pytest.raises(UnreadableError, match="sound"):
         read(content())
