@@ -35,6 +35,12 @@ def listed(path: Path) -> list[Pair]:
         return [(name, word) for name, word in (line.rstrip("\n").split("\t") for line in file)]
 
 
+def _list(out: Path, part: str, names: list[str], said: list[str]) -> None:
+    """Both parts have a zip with the same names in it: rows say which zip they mean."""
+    rows = [(f"{part}/{name}", text) for name, text in zip(names, said, strict=True)]
+    manifest(out / f"{part}.tsv", rows)
+
+
 def spoken(source: Path, out: Path) -> None:
     """The single digits as they are."""
     shutil.copy(source / "audio.zip", out / "audio.zip")
@@ -48,11 +54,12 @@ def strings(source: Path, out: Path, counts: dict[str, int]) -> None:
         for part, count in counts.items():
             takes = [(name, word) for name, word in listed(source / f"{part}.tsv.gz")]
             sounds = {name: _decoded(archive.read(name)) for name, _ in takes}
-            chosen = list(_strings(takes, count, seed=len(part)))
+            lengths = (1, 1, 1, 2, 2, 3, 4, 5) if part == "train" else (1, 2, 3, 4, 5)
+            chosen = list(_strings(takes, count, lengths, seed=len(part)))
             joined = (_joined([sounds[name] for name, _ in one], i) for i, one in enumerate(chosen))
             names = zipped_sounds(out / f"{part}.zip", joined, RATE)
             said = [" ".join(word for _, word in one) for one in chosen]
-            manifest(out / f"{part}.tsv", list(zip(names, said, strict=True)))
+            _list(out, part, names, said)
 
 
 def _decoded(content: bytes) -> Samples:
@@ -62,13 +69,17 @@ def _decoded(content: bytes) -> Samples:
     return samples
 
 
-def _strings(takes: list[Pair], count: int, seed: int) -> Iterator[list[Pair]]:
+def _strings(
+    takes: list[Pair], count: int, lengths: tuple[int, ...], seed: int
+) -> Iterator[list[Pair]]:
+    """Strings of such lengths; where short ones are common, attention is learnt sooner."""
     chance = random.Random(seed)
     speakers: dict[str, list[Pair]] = {}
     for take in takes:
         speakers.setdefault(take[0].split("_")[1], []).append(take)
     for _ in range(count):
-        yield chance.choices(speakers[chance.choice(sorted(speakers))], k=chance.randint(1, 5))
+        own = speakers[chance.choice(sorted(speakers))]
+        yield chance.choices(own, k=chance.choice(lengths))
 
 
 def _joined(parts: list[Samples], seed: int) -> Samples:
@@ -95,7 +106,7 @@ def moving(source: Path, out: Path, counts: dict[str, int]) -> None:
         clips = (_clip(images[digit], ways, seed) for seed, (digit, ways) in enumerate(rows))
         names = zipped_arrays(out / f"{part}.zip", clips)
         said = [f"{WORDS[labels[digit]]} moves {', then '.join(ways)}" for digit, ways in rows]
-        manifest(out / f"{part}.tsv", list(zip(names, said, strict=True)))
+        _list(out, part, names, said)
 
 
 def _mnist(source: Path) -> tuple[Images, Images]:
