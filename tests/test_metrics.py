@@ -234,7 +234,10 @@ def test_an_item_without_reference_is_named() -> None:
 # --- tallies: counting once is counting each time
 
 
-@pytest.mark.parametrize("name", list(METRICS))
+WEIGHED = {"cider"}  # rare words weigh more: rare in the whole file, whichever part is asked for
+
+
+@pytest.mark.parametrize("name", [name for name in METRICS if name not in WEIGHED])
 @settings(max_examples=20, deadline=None)
 @given(exam=exams, seed=st.integers(0, 99))
 def test_a_tally_is_the_metric_of_every_choice(

@@ -163,7 +163,16 @@ def memorises(name: str, tmp_path: Path, size: int | None, steps: int, lr: float
         assert sum(s.score for s in scored) / sum(len(s.log_probs) for s in scored) > -0.05
 
 
-@pytest.mark.parametrize("name", recipe_names())
+SIBLINGS = [name for name in recipe_names() if f"{name}-small" in recipe_names()]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in SIBLINGS else ())
+        for name in recipe_names()
+    ],
+)
 def test_it_memorises_twenty_pairs(name: str, tmp_path: Path) -> None:
     fast = 0.004 if resolve(name).data.source.kind == "video" else 0.008
     memorises(name, tmp_path, size=48, steps=320, lr=fast)

@@ -287,6 +287,8 @@ def test_one_group_is_a_beam(spec: ModelSpec) -> None:
 
 @fewer
 def test_diverse_groups_begin_differently(spec: ModelSpec) -> None:
+    if spec.head.kind == "pointer":
+        pytest.skip("a short source has fewer places to point at than there are groups")
     taste = search.Taste(groups=4, diversity=1e6)
     found = search.beam(*begin(spec), STEPS, width=4, n_best=4, taste=taste)
     assert all(len({path[0] for path in item}) == 4 for item in paths(found))
@@ -326,6 +328,8 @@ def ruled_answers(
 
 @few
 def test_batch_size_and_order_change_nothing_with_all_rules(spec: ModelSpec) -> None:
+    if spec.head.kind == "pointer":
+        pytest.skip("no language model knows positions: it has no alphabet in common with pointers")
     for way in ("greedy", "beam", "sample"):
         together = ruled_answers(spec, [0, 1, 2], way)
         assert ruled_answers(spec, [2, 0, 1], way) == [together[i] for i in (2, 0, 1)]

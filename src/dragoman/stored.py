@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from dragoman.checkpoint import Fields, field_files
 from dragoman.config import Config
-from dragoman.corpus import Corpus, learn, read_rows, settle_sizes
+from dragoman.corpus import CUT, Corpus, learn, read_rows, settle_sizes
 from dragoman.data.batches import Examples
 from dragoman.data.columns import Ints
 from dragoman.data.copying import copy_ids, copy_target, pieces
@@ -165,7 +165,7 @@ def _split(
         return rows, dev, list(table)
     own = np.flatnonzero(origins == 0)
     count = min(config.data.dev_rows or 1000, max(1, len(own) // 10))
-    held = np.sort(np.random.default_rng(config.train.seed).permutation(own)[-count:])
+    held = np.sort(np.random.default_rng(CUT).permutation(own)[-count:])
     kept = np.ones(len(rows), bool)
     kept[held] = False
     dev = rows.select(held)

@@ -100,6 +100,8 @@ def run(
             trainer = _prepare(config, folder, reporter, table, past, calls, crew)
             if past is None:
                 _clear(folder)  # only now: it is lost to nothing but a run that can begin
+            if trainer.spec.tensorboard:
+                trainer.reporter = Reporter(reporter.quiet, reporter.stream, folder / "tensorboard")
             _run(trainer)
     return load(folder)
 
@@ -129,8 +131,6 @@ def _prepare(
     if past:
         trainer.resume(past)
         reporter.say(f"resumed at step {trainer.progress.step}")
-    if corpus.config.train.tensorboard and crew.writes:
-        trainer.reporter = Reporter(reporter.quiet, reporter.stream, folder / "tensorboard")
     return trainer
 
 

@@ -103,7 +103,7 @@ def _rival_lines(rival: Rival) -> Iterator[str]:
     for score in rival.scores:
         line = _score_line(score._replace(signature=None))
         if found := compared.get(score.name):
-            line += f"   difference {found.difference:+.3f} {_bounds(found.interval)}"
+            line += f"   theirs - ours {found.difference:+.3f} {_bounds(found.interval)}"
             line += f"   p {found.p_bootstrap:.3f} (bootstrap)"
             line += f" {found.p_randomisation:.3f} (randomisation)"
         yield line
