@@ -65,8 +65,10 @@ def rows_for(name: str, folder: Path) -> list[tuple[str, ...]]:
     if known.model.head.kind == "pointer":
         return pointed(chance)
 
+    once = known.search.no_repeat_ngram == 1  # labels: none of them twice
+
     def words(count: int) -> str:
-        return " ".join(chance.choice(SYLLABLES, count))
+        return " ".join(chance.choice(SYLLABLES, count, replace=not once))
 
     rows = []
     for i in range(20):

@@ -25,7 +25,7 @@ LABELLED = {"accuracy", "f1-micro", "f1-macro"}  # metrics of one label a line
     multiple=True,
     help="exact, cer, wer, per, bleu, chrf, ter, rouge1, rouge2, rougeL, bleu1 .. bleu4, "
     "rouge-captions, cider, accuracy, f1-micro, "
-    "f1-macro, f1-entity; else what fits.",
+    "f1-macro, f1-entity, f1-set; else what fits.",
 )
 @click.option(
     "--against",

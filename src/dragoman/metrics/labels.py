@@ -64,6 +64,22 @@ def f1_macro(hypotheses: Sequence[object], references: Sequence[object]) -> Coun
     return Counted(len(pairs), lambda weights: np.array([value(row) for row in weights]))
 
 
+@metric("F1-set", "higher")
+def f1_set(hypotheses: Sequence[str], references: References) -> Counted:
+    """F1 of all labels together where a line holds several, blanks between them, in any order.
+
+    >>> print(f1_set(["news sport", "news"], ["sport", "news"]))
+    F1-set 80.00
+    """
+    several = alternatives(hypotheses, references)
+    return _f1(
+        [
+            _fit(frozenset(line.split()), [frozenset(one.split()) for one in wanted])
+            for line, wanted in zip(hypotheses, several, strict=True)
+        ]
+    )
+
+
 @metric("F1-entity", "higher")
 def f1_entity(hypotheses: Sequence[str], references: References) -> Counted:
     """F1 of entities in lines of tags: place, extent and type must all be right, as in CoNLL.
