@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,8 +12,10 @@ import torch
 
 import dragoman
 import models
+from conftest import Ran
 from dragoman.checkpoint import load_model
-from dragoman.core import Source, leaves, repeat, tree_map
+from dragoman.core import SPECIALS, Source, leaves, repeat, tree_map
+from dragoman.data.fields import Field
 from dragoman.data.pictures import ImageField, ImageSpec
 from small import words
 
@@ -24,12 +28,9 @@ from dragoman.ship.int8 import shrink
 from dragoman.ship.runner import Runner
 from dragoman.ship.runner.pictures import Pictures
 
-EVERY = {
-    name: spec
-    for name, spec in (models.FEW | models.LABELS).items()
-    if spec.head.kind != "pointer"  # refused by name
-}
-FAST = ("copy-coverage", "still-match", "lstm-after-lm")  # between them: every kind of graph
+EVERY = models.FEW | models.LABELS
+# between them: every kind of graph
+FAST = ("copy-coverage", "still-match", "lstm-after-lm", "pointer-both")
 
 
 def source(spec: models.ModelSpec, items: int, length: int) -> Source:
@@ -73,9 +74,11 @@ class Both:
         state = [np.repeat(leaf[:, None], paths, 1) for leaf in state]
         step, ours = self.model.begin(given)
         ours, worst = repeat(ours, paths), 0.0
+        points = self.model.head.points
+        alphabet = len(SPECIALS) + leaves(given)[0].shape[1] if points else models.TARGET
         for t in range(steps):
             tokens = torch.randint(
-                1, models.TARGET, (items * paths,), generator=torch.Generator().manual_seed(t)
+                1, alphabet, (items * paths,), generator=torch.Generator().manual_seed(t)
             )
             fed = {name: known[name] for name in plan.fixed} | {
                 f"state_{i}": leaf for i, leaf in enumerate(state)
@@ -180,10 +183,33 @@ def test_the_runner_needs_neither_torch_nor_dragoman(shipped: Path) -> None:
 @pytest.mark.fault(27)
 def test_what_runners_cannot_do_is_refused_by_name(tiny_model: Path) -> None:
     loaded = load_model(tiny_model)
-    search = loaded.config.search.model_copy(update={"no_repeat_ngram": 2})
+    search = loaded.config.search.model_copy(update={"repetition_penalty": 1.2})
     config = loaded.config.model_copy(update={"search": search})
-    with pytest.raises(dragoman.UserError, match=r"search\.no_repeat_ngram cannot be exported"):
+    with pytest.raises(dragoman.UserError, match=r"search\.repetition_penalty cannot be exported"):
         export_onnx(loaded._replace(config=config))
+
+
+@pytest.mark.fault(27)
+def test_a_column_that_no_runner_reads_is_refused_by_name(tiny_model: Path) -> None:
+    class Smells(Field):
+        spec = SimpleNamespace(kind="smell")
+
+    loaded = load_model(tiny_model)
+    fields = loaded.fields._replace(sources={"source": Smells()})
+    with pytest.raises(dragoman.UserError, match=r"data\.source\.kind=smell cannot be exported"):
+        export_onnx(loaded._replace(fields=fields))
+
+
+def test_what_stands_there_is_not_written_over(
+    verb: Callable[..., Ran], tiny_model: Path, tmp_path: Path
+) -> None:
+    for form, name in (("html", "page.html"), ("onnx", "folder")):
+        command = ("export", tiny_model, "--to", form, "-o", tmp_path / name)
+        assert verb(*command).code == 0
+        ran = verb(*command)
+        assert ran.code == 2
+        assert "--overwrite" in ran.err
+        assert verb(*command, "--overwrite").code == 0
 
 
 def test_an_option_the_runner_does_not_know_is_refused(shipped: Path) -> None:

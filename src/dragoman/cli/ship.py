@@ -8,6 +8,12 @@ import click
 from dragoman.cli.options import MODEL, data_tree
 from dragoman.errors import UserError
 
+RUN = """
+## Run it
+
+`python run.py < inputs.txt` (numpy and onnxruntime; see `python run.py --help`)
+"""
+
 
 @click.command()
 @MODEL
@@ -26,6 +32,7 @@ from dragoman.errors import UserError
 @click.option("--columns", help="Columns of the test file, by number or name.")
 @click.option("--beam", type=int, help="For --test: paths kept alive side by side.")
 @click.option("--max-loss", type=float, help="Refuse if --test is worse by more points than this.")
+@click.option("--overwrite", is_flag=True, help="Write over what stands there.")
 def export(model: Path, form: str, output: Path, **given: Any) -> None:
     """Write MODEL in a form that runs where Dragoman does not.
 
@@ -49,6 +56,9 @@ def _check(form: str, output: Path, given: dict[str, Any]) -> None:
         raise UserError(f"{output}: a folder stands there; name a file, such as model.html")
     if form == "onnx" and output.exists() and not output.is_dir():
         raise UserError(f"{output}: a file stands there; name a folder")
+    taken = output.is_file() or (output.is_dir() and any(output.iterdir()))
+    if taken and not given["overwrite"]:
+        raise UserError(f"{output}: something stands there; write over it with --overwrite")
     if given["max_loss"] is not None and not given["tests"]:
         raise UserError("--max-loss needs a test file to measure the loss on: --test FILE")
 
@@ -61,8 +71,10 @@ def _to_onnx(model: Path, output: Path, given: dict[str, Any]) -> None:
     loaded = load_model(model)
     files = export_onnx(loaded, given["int8"])
     size = sum(len(content) for name, content in files.items() if not name.endswith(".py"))
+    about = (model / "README.md").read_text("utf-8") if (model / "README.md").exists() else ""
     if given["tests"]:
-        files["README.md"] = _measured(loaded, model, given, size, runner_answers(files))
+        about += _measured(loaded, model, given, size, runner_answers(files)).card()
+    files["README.md"] = f"{about}{RUN}".encode()
     write_files(output, files)
     click.echo(f"{output}: {size / 1e6:.2f} MB   try: python {output / 'run.py'} < inputs.txt")
 
@@ -75,15 +87,18 @@ def _to_html(model: Path, output: Path, given: dict[str, Any]) -> None:
     loaded = load_model(model)
     weights: Any = given["weights"] or "int8"
     examples = [tuple(example.split("\t")) for example in given["examples"]]
-    content = page(loaded, weights, given["title"], given["lead"], examples).encode()
+    told = {"title": given["title"], "lead": given["lead"], "examples": examples}
+    content = page(loaded, weights, **told)
     if given["tests"]:
-        _measured(loaded, model, given, len(content), rounded_answers(loaded, weights))
-    write(output, content)
-    click.echo(f"{output}: {len(content) / 1e6:.2f} MB   open it in a browser")
+        answers = rounded_answers(loaded, weights)
+        change = _measured(loaded, model, given, len(content.encode()), answers)
+        content = page(loaded, weights, **told, facts=change.line())
+    write(output, content.encode())
+    click.echo(f"{output}: {len(content.encode()) / 1e6:.2f} MB   open it in a browser")
 
 
-def _measured(loaded: Any, model: Path, given: dict[str, Any], size: int, answers: Any) -> bytes:
-    """What leaving costs, told and as a card; a loss that is too large is refused."""
+def _measured(loaded: Any, model: Path, given: dict[str, Any], size: int, answers: Any) -> Any:
+    """What leaving costs, told; a loss that is too large is refused."""
     from dragoman.ship.measure import compare
 
     rest = {"dev": (), "layout": None, "columns": given["columns"], "on_bad_line": "error"}
@@ -96,7 +111,7 @@ def _measured(loaded: Any, model: Path, given: dict[str, Any], size: int, answer
             f"{found.metric} is worse by {found.loss:.3f} points, more than --max-loss "
             f"{given['max_loss']:g}: nothing was written"
         )
-    return found.card().encode()
+    return found
 
 
 @click.command("import")

@@ -6,6 +6,9 @@ from dragoman import __version__
 from dragoman.checkpoint import Loaded
 from dragoman.config import SearchSpec
 from dragoman.data.fields import Field, TextField
+from dragoman.data.pictures import ImageField
+from dragoman.data.points import PointsField
+from dragoman.data.sound import SoundField
 from dragoman.errors import UserError
 
 FORMAT = 1
@@ -17,6 +20,8 @@ CARRIED = (  # options of the search that runners know
     "min_length",
     "max_length",
     "ratio",
+    "valid",
+    "no_repeat_ngram",
     "sample",
     "temperature",
     "top_k",
@@ -35,30 +40,41 @@ def describe(loaded: Loaded) -> dict[str, Any]:
                 f"search.{name} cannot be exported: set it to {getattr(usual, name)!r} in the "
                 "model's config.yaml, or predict with dragoman itself"
             )
-    if loaded.model.head.points:
-        raise UserError("model.head.kind=pointer cannot be exported: predict with dragoman itself")
-    fields, head = loaded.fields, loaded.config.model.head.kind
-    if head not in ("vocabulary", "copy"):
-        raise UserError(f"model.head.kind={head} cannot be exported: only vocabulary, copy")
+    fields, head = loaded.fields, loaded.model.head
+    if head.points and fields.source and fields.source.spec.kind not in ("text", "points"):
+        kind = fields.source.spec.kind
+        raise UserError(
+            f"model.head.kind=pointer over {kind} cannot be exported: only text, points"
+        )
     return {
         "format": FORMAT,
         "writer": f"dragoman {__version__}",
         "recipe": loaded.config.recipe,
         "ends": loaded.model.decoder.ends,
-        "copies": loaded.model.head.copies,
-        "sources": [_column(name, field) for name, field in fields.sources.items()],
-        "target": _column("target", fields.target),
+        "copies": head.copies,
+        "points": head.points,
+        "sources": [column(name, field) for name, field in fields.sources.items()],
+        "target": column("target", fields.target),
         "search": {name: getattr(search, name) for name in CARRIED},
     }
 
 
-def _column(name: str, field: Field) -> dict[str, Any]:
-    if not isinstance(field, TextField):
-        raise UserError(f"data.{name} cannot be exported: runners read text, not {field.spec.kind}")
+def column(name: str, field: Field) -> dict[str, Any]:
+    """How the values of a column are read."""
+    about: dict[str, Any] = {"name": name, "kind": field.spec.kind}
+    if isinstance(field, TextField):
+        return about | _text(name, field)
+    if isinstance(field, PointsField):
+        about |= {"centre": field.centre.tolist(), "spread": field.spread.tolist()}
+        return about | dict(field.spec.model_dump(mode="json"))
+    if isinstance(field, ImageField | SoundField):
+        return about | {"size": field.size, **field.spec.model_dump(mode="json")}
+    raise UserError(f"data.{name}.kind={field.spec.kind} cannot be exported: no runner reads it")
+
+
+def _text(name: str, field: TextField) -> dict[str, Any]:
     spec = field.spec
     about = {
-        "name": name,
-        "kind": "text",
         "units": spec.units,
         "lower": spec.lower,
         "normalize": spec.normalize,

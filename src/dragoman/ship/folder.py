@@ -48,19 +48,30 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _example(loaded: Loaded, items: int, length: int) -> Source:
-    """A source of the given size; each further column is longer by one."""
-    fields = loaded.fields.sources.values()
-    columns = [_column(loaded, field, items, length + i) for i, field in enumerate(fields)]
-    if not columns:
+    """A source of the given size, in annotations; each further column is longer by one."""
+    fields = list(loaded.fields.sources.values())
+    if not fields:
         return nothing(items)
+    layouts = loaded.model.encoder.layouts([(1, *_shape(field)) for field in fields])
+    columns = [
+        _column(loaded, field, items, (length + i) * layout.stride)
+        for i, (field, layout) in enumerate(zip(fields, layouts, strict=True))
+    ]
     return tuple(columns) if len(columns) > 1 else columns[0]
 
 
+def _shape(field: Field) -> tuple[int, ...]:
+    """Of one place of a column; a symbol has none."""
+    if isinstance(field, ImageField):
+        return (field.size, field.spec.height, field.spec.width)
+    return () if isinstance(field, TextField) else (field.size,)
+
+
 def _column(loaded: Loaded, field: Field, items: int, length: int) -> Padded:
-    if isinstance(field, ImageField):  # one picture an item, always of the same size
-        shape = (items, 1, field.size, field.spec.height, field.spec.width)
-        return Padded(torch.rand(shape), torch.ones(items, 1, dtype=torch.bool))
-    lengths = torch.arange(length, length - items, -1)
-    mask = torch.arange(length) < lengths[:, None]
+    if field.spec.kind == "image":  # one picture an item
+        return Padded(torch.rand(items, 1, *_shape(field)), torch.ones(items, 1, dtype=torch.bool))
+    mask = torch.arange(length) < torch.arange(length, length - items, -1)[:, None]
+    if not isinstance(field, TextField):
+        return Padded(torch.rand(items, length, *_shape(field)), mask)
     ids = mask.long() * UNK
     return Padded(torch.stack([ids, ids], -1) if loaded.model.head.copies else ids, mask)

@@ -97,7 +97,8 @@ class _Next(nn.Module):
         log_probs = self.model.head(written.features, alphabet, written.weights)
         after = zip(leaves(written.state), self.idle, strict=True)
         shown = [log_probs, *(leaf for leaf, idle in after if not idle)]
-        shown += [] if written.weights is None else [written.weights]
+        looked = self.model.head.looked(log_probs, written.weights)
+        shown += [] if looked is None else [looked]
         return [tensor.unflatten(0, paths) for tensor in shown]
 
 

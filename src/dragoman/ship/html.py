@@ -38,8 +38,11 @@ def page(
     title: str | None = None,
     lead: str | None = None,
     examples: Sequence[Sequence[str]] = (),
+    facts: str = "",
 ) -> str:
-    """The file's text. Parts that browsers cannot run are refused by name."""
+    """The file's text; `facts` stand in its footer. Parts that browsers cannot run are refused by
+    name.
+    """
     _check(loaded)
     weights = weights_of(loaded.model)
     packed = pack(weights, form)
@@ -57,7 +60,9 @@ def page(
     return _filled(
         title=html.escape(title or name),
         lead=html.escape(lead or line),
-        facts=html.escape(f"{size / 1e6:.2f} million parameters, {form}; {about['writer']}."),
+        facts=html.escape(
+            f"{size / 1e6:.2f} million parameters, {form}; {about['writer']}. {facts}".rstrip()
+        ),
         style=(PAGE / "page.css").read_text("utf-8"),
         about=json.dumps(about, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
         weights=base64.b64encode(packed.blob).decode("ascii"),

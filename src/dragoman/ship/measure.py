@@ -57,6 +57,12 @@ class Change:
             yield f"{one.name:<16}{one.size / 1e6:8.2f}{one.speed:10.1f}{values}"
         yield f"the same answer to {self.same:.2f} % of {self.inputs:,} inputs"
 
+    def line(self) -> str:
+        """The same in a sentence."""
+        pairs = zip(self.before.scores, self.after.scores, strict=True)
+        told = ", ".join(f"{a.name} {b.value:.2f} ({a.value:.2f} before)" for a, b in pairs)
+        return f"On {self.inputs:,} test inputs: {told}."
+
     def card(self) -> str:
         """The same in Markdown."""
         names = [score.name for score in self.before.scores]
@@ -68,15 +74,14 @@ class Change:
         ]
         return "\n".join(
             [
-                "# An exported model",
+                "",
+                "## As exported",
                 "",
                 f"| form | MB | inputs/s | {' | '.join(names)} |",
                 "|---" * (3 + len(names)) + "|",
                 *rows,
                 "",
                 f"The same answer to {self.same:.2f} % of {self.inputs:,} inputs of the test file.",
-                "",
-                "Run it: `python run.py < inputs.txt` (numpy and onnxruntime).",
                 "",
             ]
         )

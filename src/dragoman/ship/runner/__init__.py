@@ -1,7 +1,7 @@
 """Runs an exported model with numpy and onnxruntime alone; subwords need sentencepiece, too, and
-pictures Pillow.
+pictures and clips Pillow; sounds other than plain WAV files need soundfile.
 
-python run.py < inputs.txt            one line in, one line out
+python run.py < inputs.txt            one line in, one line out: a text, or the name of a file
 python run.py --beam 1 --n-best 3     options of the search
 
 from runner import Runner
@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnxruntime
 
-from .columns import EOS, JOINTS, PAD, Column
-from .pictures import Pictures
-from .searching import NEVER, Array, Paths, Rules, beam, chance, sample
+from .asking import Asker, Query
+from .columns import EOS, FIRST, JOINTS, PAD
+from .searching import NEVER, Array, Limits, Paths, Rules, beam, chance, sample
 
 BATCH = 32
 
@@ -35,13 +35,6 @@ class Answer(NamedTuple):
     weights: Array | None
 
 
-class Query(NamedTuple):
-    """An input in the model's own symbols."""
-
-    ids: list[Any]  # symbols, or a picture, per column; a language model's prompt
-    copied: list[str]  # the source's symbols as text, where they can be copied
-
-
 class Runner:
     """A model: graphs that read and step, and columns."""
 
@@ -53,40 +46,28 @@ class Runner:
         reads = bool(self.about["sources"])
         self.begin = _session(folder / "begin.onnx", options) if reads else None
         self.step = _session(folder / "step.onnx", options)
-        self.sources = [
-            Pictures(about) if about["kind"] == "image" else Column(about, folder)
-            for about in self.about["sources"]
-        ]
-        self.target = Column(self.about["target"], folder)
+        self.asker = Asker(self.about, folder)
 
     def __call__(self, inputs: Sequence[Any], first: int = 0, **given: Any) -> list[list[Answer]]:
-        """For each input (a text, or one per column) its answers, best first. `given` are options
-        as model.json names them under "search"; `first` is the first input's place in a stream.
+        """For each input (a text, the name of a file or its content; a tuple of them where there
+        are several columns) its answers, best first. `given` are options as model.json names them
+        under "search"; `first` is the first input's place in a stream.
         """
         unknown = given.keys() - self.about["search"].keys()
         if unknown:
             raise ValueError(f"unknown option: {', '.join(sorted(unknown))}")
         options = self.about["search"] | {k: v for k, v in given.items() if v is not None}
-        texts = [(one,) if isinstance(one, str) else tuple(one) for one in inputs]
-        busy = [i for i, one in enumerate(texts) if not self.sources or any(map(str.strip, one))]
-        queries = {i: self._ask(texts[i]) for i in busy}
-        order = sorted(busy, key=lambda i: len(queries[i].ids[0]))
-        results = [[Answer("", [], 0.0, None)] for _ in texts]
+        rows = [(one,) if isinstance(one, str | bytes) else tuple(one) for one in inputs]
+        busy = [i for i, one in enumerate(rows) if not self.asker.blank(one)]
+        queries = {i: self.asker.ask(rows[i]) for i in busy}
+        order = sorted(busy, key=lambda i: len(queries[i].rows[0]))
+        results = [[Answer("", [], 0.0, None)] for _ in rows]
         for begin in range(0, len(order), BATCH):
             part = order[begin : begin + BATCH]
             found = self._answer([queries[i] for i in part], options, [first + i for i in part])
             for place, answers in zip(part, found, strict=True):
                 results[place] = answers
         return results
-
-    def _ask(self, texts: tuple[str, ...]) -> Query:
-        if not self.sources:
-            return Query([self.target.encode(texts[0], end=False)], [])
-        ids = [column.encode(text) for column, text in zip(self.sources, texts, strict=True)]
-        first = self.sources[0]
-        if self.about["copies"] and isinstance(first, Column):
-            return Query(ids, first.cut(texts[0]))
-        return Query(ids, [])
 
     def _answer(
         self, queries: list[Query], options: dict[str, Any], places: list[int]
@@ -101,7 +82,7 @@ class Runner:
             noise = chance(options["seed"], places, rules.steps, count)
             found = sample(step, state, rules, noise, options)
         else:
-            spare = count if count > 1 and self.target.kind not in JOINTS else 0
+            spare = count if count > 1 and self.asker.target.kind not in JOINTS else 0
             width = max(options["beam"], count + spare)
             gnmt = options["length_penalty"] == "gnmt"
             found = beam(step, state, rules, width, options["normalize"], gnmt)
@@ -112,31 +93,12 @@ class Runner:
         if self.begin is None:
             empty = [np.zeros((len(queries), *shape), np.float32) for shape in plan["shapes"]]
             return known, empty
-        for place, name in enumerate(plan["inputs"][::2]):
-            rows = [query.ids[place] for query in queries]
-            if isinstance(self.sources[place], Pictures):
-                known[name], known[f"{name}_mask"] = np.stack(rows), np.ones((len(rows), 1), bool)
-                continue
-            lengths = np.array([len(row) for row in rows])
-            known[f"{name}_mask"] = mask = np.arange(lengths.max()) < lengths[:, None]
-            values = np.zeros(mask.shape, np.int64)
-            values[mask] = np.concatenate(rows)
-            if self.about["copies"]:
-                copies = np.zeros_like(values)
-                copies[mask] = np.concatenate([self._copies(query.copied) for query in queries])
-                values = np.stack([values, copies], -1)
-            known[name] = values
+        known |= self.asker.batch(queries)
         names = [output.name for output in self.begin.get_outputs()]
         wanted = {one.name for one in self.begin.get_inputs()}
         given = {name: value for name, value in known.items() if name in wanted}
         known |= dict(zip(names, self.begin.run(names, given), strict=True))
         return known, [known[name] for name in plan["state"]]
-
-    def _copies(self, copied: list[str]) -> list[int]:
-        """What copying each symbol would write: its id, or its first place beyond the alphabet."""
-        first = {piece: place for place, piece in reversed(list(enumerate(copied)))}
-        places = self.target.places
-        return [*(places.get(p, self.target.size + first[p]) for p in copied), EOS]
 
     def _step(self, known: dict[str, Array], tokens: Array, state: list[Array]) -> list[Array]:
         given = {name: known[name] for name in self.about["plan"]["fixed"]}
@@ -145,22 +107,30 @@ class Runner:
 
     def _rules(self, queries: list[Query], options: dict[str, Any]) -> Rules:
         """How long each answer may be, how it begins, and which symbols it may hold."""
-        ends, lengths = self.about["ends"], np.array([len(query.ids[0]) for query in queries])
-        least, limits = np.full_like(lengths, options["min_length"]), np.ones_like(lengths)
-        prompts = [[] if self.sources else query.ids[0] for query in queries]
+        asker, ends, points = self.asker, self.about["ends"], self.about["points"]
+        lengths = asker.lengths(queries)
+        least, most = np.full_like(lengths, options["min_length"]), np.ones_like(lengths)
+        prompts = [[] if asker.sources else query.rows[0] for query in queries]
         longest: int = self.about["target"]["max_length"]
+        own, counts = None, asker.positions(queries) if points else lengths
+        if self.about["copies"]:
+            own = np.array([asker.target.size + len(query.copied) for query in queries])
+        elif points:
+            own = FIRST + counts
         if ends == "source":
-            limits = least = lengths - 1
-        elif ends == "sign" and not self.sources:  # a prompt comes on top
-            limits = lengths + (options["max_length"] or max(longest, options["min_length"]))
+            most = least = lengths - asker.signs
+        elif ends == "sign" and not asker.sources:  # a prompt comes on top
+            most = lengths + (options["max_length"] or max(longest, options["min_length"]))
             least = lengths + options["min_length"]
+        elif ends == "sign" and points and options["valid"] != "none":  # as long as it must be
+            most = counts + 1
         elif ends == "sign" and options["max_length"]:
-            limits = np.full_like(lengths, options["max_length"])
+            most = np.full_like(lengths, options["max_length"])
         elif ends == "sign":
             wished = np.ceil(lengths * (options["ratio"] or 2.0)).astype(np.int64)
-            limits = np.maximum(wished.clip(max=longest - 10) + 10, options["min_length"])
-        own = np.array([self.target.size + len(query.copied) for query in queries])
-        return Rules(ends, least, limits, prompts, own if self.about["copies"] else None)
+            most = np.maximum(wished.clip(max=longest - 10) + 10, options["min_length"])
+        limits = Limits(least, most, prompts, own, counts)
+        return Rules(ends, limits, options["valid"], options["no_repeat_ngram"])
 
     def _present(
         self, found: Paths, item: int, query: Query, options: dict[str, Any]
@@ -172,7 +142,7 @@ class Runner:
                 continue
             ids = found.tokens[item, slot].tolist()
             length = next((t for t, i in enumerate(ids) if i in (EOS, PAD)), len(ids))
-            text, tokens = self.target.decode(ids[:length], query.copied)
+            text, tokens = self.asker.target.decode(ids[:length], query.copied)
             weights = None if found.weights is None else found.weights[item, slot, :length]
             if options["sample"] or all(text != one.text for one in answers):
                 answers.append(Answer(text, tokens, score, weights))
@@ -196,11 +166,12 @@ def main() -> None:
     parser.add_argument("--top-k", type=int)
     parser.add_argument("--top-p", type=float)
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--valid", choices=["none", "each-once", "tour", "hull"])
     options = vars(parser.parse_args())
     runner = Runner(options.pop("model"))
     sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-    count, first = max(len(runner.sources), 1), 0
+    count, first = max(len(runner.asker.sources), 1), 0
     ahead = 1 if sys.stdin.isatty() else 16 * BATCH
     while lines := [line.rstrip("\r\n") for line in islice(sys.stdin, ahead)]:
         rows = [

@@ -8,7 +8,7 @@ from typing import Any
 
 PAD, BOS, EOS, UNK, FIRST = 0, 1, 2, 3, 4
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
-JOINTS = {"char": "", "word": " ", "label": " ", "features": ";"}
+JOINTS = {"char": "", "word": " ", "label": " ", "features": ";", "position": " "}
 ESCAPES = (("\u2582", "\u25820"), ("\u2581", "\u25821"))  # sentencepiece writes a blank as U+2581
 
 
@@ -76,4 +76,6 @@ class Column:
     def _symbol(self, i: int, copied: Sequence[str]) -> str:
         if i < FIRST:
             return SPECIALS[i]
+        if self.kind == "position":
+            return str(i - FIRST + 1)
         return copied[i - self.size] if i >= self.size else self.symbols[i - FIRST]

@@ -29,14 +29,18 @@ class Pictures:
             raise ValueError(f"a picture of {image.width} x {image.height} pixels is too large")
         if image.format == "JPEG":
             image.draft(None, (2 * self.about["width"], 2 * self.about["height"]))
-        pixels = np.asarray(self._fitted(_plain(image)), np.float32)
+        return self.numbers(_plain(image))
+
+    def numbers(self, image: Any) -> npt.NDArray[np.float32]:
+        """A picture brought to size, as numbers around 0."""
+        pixels = np.asarray(self._fitted(image), np.float32)
         sides = (self.about["height"], self.about["width"], self.about["size"])
         planes = pixels.reshape(sides).transpose(2, 0, 1)[None]
         mean, std = (
             np.array(self.about[name], np.float32)[:, None, None] for name in ("mean", "std")
         )
-        numbers: npt.NDArray[np.float32] = (planes - 255 * mean) / (255 * std)
-        return numbers
+        found: npt.NDArray[np.float32] = (planes - 255 * mean) / (255 * std)
+        return found
 
     def _fitted(self, image: Any) -> Any:
         from PIL import Image, ImageOps

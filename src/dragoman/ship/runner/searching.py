@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .columns import BOS, EOS, PAD, UNK
+from .orders import astray, repeated
 
 NEVER = np.float32(-np.inf)
 Array = npt.NDArray[Any]
@@ -21,39 +22,54 @@ class Paths(NamedTuple):
     weights: Array | None
 
 
+class Limits(NamedTuple):
+    """What answers may be, item by item."""
+
+    least: Array  # (B,) symbols before the end
+    most: Array  # (B,)
+    prompts: list[list[int]]  # how they begin
+    own: Array | None  # (B,) the first symbol that an item's own source does not have
+    counts: Array  # (B,) how many positions there are to point at
+
+
 class Rules:
     """What may be written next. Where a rule would leave a path no way on, it stands aside."""
 
-    def __init__(
-        self, ends: str, least: Array, most: Array, prompts: list[list[int]], own: Array | None
-    ) -> None:
-        """`own`: of a model that copies, the first symbol that an item's source does not have."""
-        self.least, self.most, self.own = least, most, own
-        self.steps = int(most.max()) + (ends != "once")
+    def __init__(self, ends: str, limits: Limits, valid: str = "none", grams: int = 0) -> None:
+        """`valid`: which orders of positions are answers; `grams`: sequences of so many symbols
+        are not written twice.
+        """
+        self.limits, self.valid, self.grams = limits, valid, grams
         self.limited = ends != "once"
+        self.steps = int(limits.most.max()) + self.limited
         self.signs = [PAD, BOS, UNK] if ends == "once" else [PAD, BOS]
-        self.prompts = np.full((len(prompts), self.steps), PAD)
-        for row, prompt in zip(self.prompts, prompts, strict=True):
+        self.prompts = np.full((len(limits.prompts), self.steps), PAD)
+        for row, prompt in zip(self.prompts, limits.prompts, strict=True):
             row[: len(prompt)] = prompt
 
-    def __call__(self, log_probs: Array, place: int) -> Array:
-        """Log-probabilities (B, K, V) of the symbols after `place` others."""
+    def __call__(self, log_probs: Array, history: Array) -> Array:
+        """Log-probabilities (B, K, V) of the symbols after others (B, K, T), BOS first."""
+        place, alphabet = history.shape[2] - 1, log_probs.shape[-1]
         log_probs = log_probs.copy()
         log_probs[..., self.signs] = NEVER
-        symbols = np.arange(log_probs.shape[-1])
-        if self.own is not None:
-            log_probs = _forbid(log_probs, symbols >= self.own[:, None])
+        symbols, limits = np.arange(alphabet), self.limits
+        if self.valid != "none":
+            log_probs = _forbid(log_probs, astray(self.valid, history, limits.counts, alphabet))
+        elif limits.own is not None:
+            log_probs = _forbid(log_probs, (symbols >= limits.own[:, None])[:, None])
         due = self.prompts[:, place, None]
-        log_probs = _forbid(log_probs, (symbols != due) & (due != PAD))
+        log_probs = _forbid(log_probs, ((symbols != due) & (due != PAD))[:, None])
         if self.limited:
-            late = (place >= self.most)[:, None]
-            early = (place < self.least)[:, None] & (symbols == EOS)
-            log_probs = _forbid(log_probs, np.where(late, symbols != EOS, early))
+            late = (place >= limits.most)[:, None]
+            early = (place < limits.least)[:, None] & (symbols == EOS)
+            log_probs = _forbid(log_probs, np.where(late, symbols != EOS, early)[:, None])
+        if self.grams:
+            log_probs = _forbid(log_probs, repeated(history, self.grams, alphabet))
         return log_probs
 
 
 def _forbid(log_probs: Array, banned: Array) -> Array:
-    left = np.where(banned[:, None], NEVER, log_probs)
+    left = np.where(banned, NEVER, log_probs)
     return np.where((left > NEVER).any(-1, keepdims=True), left, log_probs)
 
 
@@ -63,18 +79,18 @@ def beam(
     """The best paths. Finished ones wait; the greedy one keeps its place; paths compare by
     log p / length^normalize.
     """
-    items = len(rules.most)
+    items = len(rules.limits.most)
     rows = np.arange(items)[:, None]
     state = [np.repeat(leaf[:, None], width, 1) for leaf in state]
-    tokens = np.full((items, width), BOS)
+    tokens, history = np.full((items, width), BOS), np.full((items, width, 1), BOS)
     scores = np.full((items, width), NEVER)
     scores[:, 0] = 0
     lengths, done = np.zeros((items, width), np.float32), np.zeros((items, width), bool)
     lead = np.zeros((items, 1), np.int64)
     trail: list[tuple[Array, Array, Array | None]] = []
-    for place in range(rules.steps):
+    for _ in range(rules.steps):
         out = step(tokens, state)
-        going = rules(out[0], place)
+        going = rules(out[0], history)
         alphabet = going.shape[-1]
         wait = np.where(np.arange(alphabet) == PAD, np.float32(0), NEVER)
         candidates = scores[..., None] + np.where(done[..., None], wait, going)
@@ -85,6 +101,7 @@ def beam(
         best[:, -1:] = np.where((best != wanted).all(1, keepdims=True), wanted, best[:, -1:])
         lead = (best == wanted).argmax(1)[:, None]
         parent, tokens = best // alphabet, best % alphabet
+        history = np.concatenate([history[rows, parent], tokens[..., None]], -1)
         scores = candidates.reshape(items, -1)[rows, best]
         lengths, done = lengths[rows, parent], done[rows, parent] | (tokens == EOS)
         done |= np.isinf(scores)
@@ -126,13 +143,14 @@ def sample(
     """Random paths; `noise` (B, K, T) in [0, 1) is all the chance there is."""
     count = noise.shape[1]
     state = [np.repeat(leaf[:, None], count, 1) for leaf in state]
-    tokens = np.full(noise.shape[:2], BOS)
+    tokens, history = np.full(noise.shape[:2], BOS), np.full((*noise.shape[:2], 1), BOS)
     done, scores = np.zeros(noise.shape[:2], bool), np.zeros(noise.shape[:2], np.float32)
     path, looked = [], []
     for place in range(rules.steps):
         out = step(tokens, state)
-        log_probs = rules(out[0], place)
+        log_probs = rules(out[0], history)
         tokens = np.where(done, PAD, _drawn(log_probs, noise[:, :, place], taste))
+        history = np.concatenate([history, tokens[..., None]], -1)
         gains = np.take_along_axis(log_probs, tokens[..., None], -1)[..., 0]
         scores = scores + np.where(done, 0, gains)
         path.append(tokens)
