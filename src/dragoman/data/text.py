@@ -15,7 +15,7 @@ from dragoman.errors import UserError
 
 UnitName = Literal["char", "word", "subword", "bytes", "label", "features", "position"]
 FIRST = len(SPECIALS)
-SUBWORD_SENTENCES = 1_000_000  # as many lines as a subword model is trained on
+SUBWORD_SENTENCES = 200_000  # as many lines, drawn from all, as a subword model is trained on
 
 
 class Units:
