@@ -88,9 +88,21 @@ def test_what_is_streamed_is_what_is_predicted(speaker: Predictor, options: Any)
     prompts = ["", "ab", "é b"]
     whole = [one.text for one in speaker.predict(prompts, search, batch_size=1)]
     streamed = ["".join(speaker.generate(p, search, i)) for i, p in enumerate(prompts)]
+    if speaker.fields.target.ends_lines:  # an answer is a line
+        streamed = [text.split("\n")[0] for text in streamed]
     assert streamed == whole
     if options["sample"] and options.get("temperature") != 0:
         assert streamed != ["".join(speaker.generate(p, search, 7)) for p in prompts]
+
+
+def test_running_text_goes_on_behind_the_end_of_a_line(speaker: Predictor) -> None:
+    search = speaker.options(max_length=2000, sample=True, seed=1)
+    if not speaker.fields.target.ends_lines:
+        search = speaker.options(max_length=2000, min_length=1990, sample=True, seed=1)
+    pieces = list(speaker.generate("ab", search))
+    lines = "".join(pieces).split("\n")
+    assert len(pieces) > 1500
+    assert len(lines) > 5
 
 
 def test_required_phrases_are_streamed_too(tiny_lm: Path) -> None:

@@ -1,6 +1,7 @@
 """A text while it is written."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise, takewhile
 
 import numpy as np
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 from dragoman import search
 from dragoman.config import SearchSpec
 from dragoman.core import EOS, PAD, leaf
+from dragoman.data.fields import TextField
 from dragoman.data.increments import increments
 from dragoman.decode import Asked, Query, Ruled, Team, ask, ruled
 from dragoman.errors import UserError
@@ -17,7 +19,8 @@ from dragoman.errors import UserError
 def generate(models: Team, asked: Asked, options: SearchSpec, place: int = 0) -> Iterator[str]:
     """What `decode` would write at this place of a stream, piece by piece: joined it is the same
     text, the prompt included. The state is carried and no history is kept, but by rules that must
-    remember: bans, repeats and required phrases.
+    remember: bans, repeats and required phrases. Running text goes on behind the end of a line,
+    where `decode` has its answer.
 
     >>> import tempfile
     >>> from dragoman import train
@@ -30,7 +33,22 @@ def generate(models: Team, asked: Asked, options: SearchSpec, place: int = 0) ->
     refuse(models, options)  # now, not when the first piece is asked for
     query = ask(models.first, asked)
     symbols = _symbols(models, query, options, place)
-    return increments(models.first.fields.target, symbols, query.copied)
+    return _lines(models.first.fields.target, symbols, query.copied)
+
+
+def _lines(field: TextField, ids: Iterator[int], copied: Sequence[str]) -> Iterator[str]:
+    """The text of symbols among which end signs are line breaks.
+
+    >>> from dragoman.data.fields import TextSpec
+    >>> field = TextField.learn(TextSpec(units="word"), ["a b"])
+    >>> "".join(_lines(field, iter([4, 5, EOS, EOS, 5, EOS]), ()))
+    'a b\\n\\nb\\n'
+    """
+    for broken, line in groupby(ids, EOS.__eq__):
+        if broken:
+            yield from ("\n" for _ in line)
+        else:
+            yield from increments(field, line, copied)
 
 
 def refuse(models: Team, options: SearchSpec) -> None:
@@ -54,18 +72,22 @@ def refuse(models: Team, options: SearchSpec) -> None:
 
 @torch.inference_mode()
 def _symbols(models: Team, query: Query, options: SearchSpec, place: int) -> Iterator[int]:
-    """The symbols of a text before its end."""
-    for stride in strides(models, query, options, place):
-        symbol = int(stride.tokens)
-        if symbol in (EOS, PAD):
-            return
-        yield symbol
+    """The symbols of a text before its end; of running text, with those that end its lines."""
+    config, fields = models.first.config, models.first.fields
+    endless = config.data.format == "running" and fields.target.ends_lines
+    found = (int(stride.tokens) for stride in strides(models, query, options, place, endless))
+    if not endless:
+        yield from takewhile(lambda symbol: symbol not in (EOS, PAD), found)
+    else:
+        yield from (symbol for symbol, _ in pairwise(found))  # the last one ends the text itself
 
 
-def strides(models: Team, query: Query, options: SearchSpec, place: int) -> Iterator[search.Stride]:
+def strides(
+    models: Team, query: Query, options: SearchSpec, place: int, endless: bool = False
+) -> Iterator[search.Stride]:
     """The one path that the options ask for, symbol by symbol, its end included."""
     found = ruled(models, [query], options)
-    return search.walk(*found.pair, found.steps, _pick(found, options, place))
+    return search.walk(*found.pair, found.steps, _pick(found, options, place), endless)
 
 
 def _pick(found: Ruled, options: SearchSpec, place: int) -> search.Pick:

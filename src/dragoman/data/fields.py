@@ -142,9 +142,14 @@ class TextField(Field):
         """Symbols of a line of running text. It ends in a line break, a symbol like any other;
         words and subwords have none, there the end sign serves.
         """
-        if self.spec.units in ("char", "bytes"):
-            return self.units.encode(clean(value, self.spec) + "\n")
-        return [*self.units.encode(clean(value, self.spec)), EOS]
+        if self.ends_lines:
+            return [*self.units.encode(clean(value, self.spec)), EOS]
+        return self.units.encode(clean(value, self.spec) + "\n")
+
+    @property
+    def ends_lines(self) -> bool:
+        """Whether the end sign is what breaks lines in running text."""
+        return self.spec.units not in ("char", "bytes")
 
     def longer(self, value: str) -> bool:
         return len(self.units.encode(clean(value, self.spec))) > self.spec.max_length

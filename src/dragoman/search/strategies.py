@@ -151,9 +151,11 @@ def start(state: State) -> Tensor:
     return torch.full((len(like),), BOS, device=like.device)
 
 
-def walk(step: StepFn, state: State, max_steps: int, pick: Pick) -> Iterator[Stride]:
+def walk(
+    step: StepFn, state: State, max_steps: int, pick: Pick, endless: bool = False
+) -> Iterator[Stride]:
     """One path per row, symbol by symbol, until all have ended. Nothing is kept of what was given
-    out, so that a path may be as long as it likes.
+    out, so that a path may be as long as it likes. An `endless` one goes on behind its end signs.
 
     >>> from dragoman.core import Step
     >>> coin = lambda tokens, state: Step(torch.tensor([[0, 0, 0.4, 0.6]]).log(), state, None)
@@ -167,7 +169,8 @@ def walk(step: StepFn, state: State, max_steps: int, pick: Pick) -> Iterator[Str
         state, tokens = out.state, pick(out.log_probs).masked_fill(done, PAD)
         gain = out.log_probs.gather(1, tokens[:, None])[:, 0].masked_fill(done, 0)
         yield Stride(tokens, gain, out.weights)
-        done = done | (tokens == EOS)
+        if not endless:
+            done = done | (tokens == EOS)
         if done.all():
             break
 
