@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import hypothesis
 import pytest
 import torch
 
@@ -20,6 +21,8 @@ ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared"
 
 torch.set_num_threads(1)
+hypothesis.settings.register_profile("patient", deadline=None)  # machines may be busy
+hypothesis.settings.load_profile("patient")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -25,7 +25,7 @@ def subwords() -> Subwords:
     return Subwords.learn(lines, size=400, min_count=1)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(text=plain)
 def test_subwords_bring_any_text_back(subwords: Subwords, text: str) -> None:
     assert subwords.decode(subwords.encode(text)) == text

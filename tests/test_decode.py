@@ -79,7 +79,7 @@ def test_banned_phrases_appear_in_no_answer(tiny: dragoman.Predictor, way: dict)
             assert not any(ban in answer.text for ban in bans)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     phrases=st.lists(st.text("abcdef", min_size=1, max_size=4), max_size=3),
     way=st.sampled_from(WAYS),

@@ -22,7 +22,6 @@ from dragoman.data.rows import iter_inputs, read_table
 
 tame = settings(
     max_examples=60,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

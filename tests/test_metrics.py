@@ -152,7 +152,6 @@ def test_a_typo_is_named_before_anything_is_computed() -> None:
 # --- several references
 
 
-@settings(deadline=None)
 @given(exams)
 def test_the_gold_among_several_references_is_perfect(exam: list[tuple[str, list[str]]]) -> None:
     written = [answer for answer, _ in exam]
@@ -163,7 +162,6 @@ def test_the_gold_among_several_references_is_perfect(exam: list[tuple[str, list
         assert score.value == 100
 
 
-@settings(deadline=None)
 @given(exams)
 def test_the_rate_is_that_of_the_best_of_all_choices(exam: list[tuple[str, list[str]]]) -> None:
     written, wanted = [answer for answer, _ in exam], [several for _, several in exam]
@@ -173,7 +171,6 @@ def test_the_rate_is_that_of_the_best_of_all_choices(exam: list[tuple[str, list[
         assert metrics.cer(written, wanted).value == pytest.approx(least)
 
 
-@settings(deadline=None)
 @given(exams, st.randoms(use_true_random=False))
 def test_a_further_reference_never_hurts(
     exam: list[tuple[str, list[str]]], chance: random.Random
@@ -189,7 +186,6 @@ def test_a_further_reference_never_hurts(
         assert falls[1] >= falls[2] - 1e-9, name
 
 
-@settings(deadline=None)
 @given(exams)
 def test_the_order_and_number_of_references_change_nothing(
     exam: list[tuple[str, list[str]]],
@@ -238,7 +234,7 @@ WEIGHED = {"cider"}  # rare words weigh more: rare in the whole file, whichever 
 
 
 @pytest.mark.parametrize("name", [name for name in METRICS if name not in WEIGHED])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(exam=exams, seed=st.integers(0, 99))
 def test_a_tally_is_the_metric_of_every_choice(
     name: str, exam: list[tuple[str, list[str]]], seed: int
@@ -357,7 +353,7 @@ def test_sets_of_labels() -> None:
 RATIOS = ["exact", "cer", "wer", "per", "accuracy", "f1-micro"]  # one sum over another
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(exam=exams, name=st.sampled_from(RATIOS))
 def test_the_interval_of_a_ratio_holds_its_value(
     exam: list[tuple[str, list[str]]], name: str
@@ -369,7 +365,7 @@ def test_the_interval_of_a_ratio_holds_its_value(
         assert found.low - 1e-9 <= tally.score().value <= found.high + 1e-9
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(exam=exams, name=st.sampled_from(list(METRICS)))
 def test_a_system_is_never_better_than_itself(exam: list[tuple[str, list[str]]], name: str) -> None:
     written, wanted = [answer for answer, _ in exam], [several for _, several in exam]

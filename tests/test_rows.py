@@ -22,7 +22,7 @@ from dragoman.errors import UserError
 any_text = st.text(st.characters())  # lone surrogates included
 cell = st.text(st.characters(exclude_characters="\t\n\r\0", exclude_categories=["Cs"]))
 full_cell = cell.filter(str.strip).filter(lambda text: not text.startswith("\ufeff"))
-same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture

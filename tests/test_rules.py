@@ -150,7 +150,7 @@ phrase = st.lists(spelling, min_size=1, max_size=2)
 batch = st.lists(st.lists(phrase, max_size=3), min_size=1, max_size=3)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(items=batch, seed=st.integers(0, 99), slack=st.integers(0, 3), bank=st.booleans())
 def test_any_phrases_that_fit_are_written(
     items: list[list[list[list[int]]]], seed: int, slack: int, bank: bool
