@@ -322,7 +322,7 @@ def test_flags_reach_the_search(verb: Callable, tiny_model: Path) -> None:
         ["--mbr", "chrf"],
         ["--mbr", "edit", "--samples", "5", "--seed", "2"],
         ["--replace-unknown"],
-        ["--with", tiny_model, "--log-linear"],
+        ["--ensemble", tiny_model, "--log-linear"],
     ):
         ran = verb(*predict, *flags, stdin=STDIN)
         assert (ran.code, ran.err) == (0, "")
@@ -349,7 +349,7 @@ def test_flags_that_make_no_sense_are_refused(
     verb: Callable, tiny_model: Path, tiny_lm: Path
 ) -> None:
     for flags, named in (
-        (["--with", tiny_lm], "same target alphabet"),
+        (["--ensemble", tiny_lm], "same target alphabet"),
         (["--lm", tiny_lm], "same target alphabet"),
         (["--lm-weight", "1"], "--lm"),
         (["--samples", "3"], "mbr"),

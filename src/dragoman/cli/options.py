@@ -84,7 +84,7 @@ def helper_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _all(
         command,
         click.option(
-            "--with",
+            "--ensemble",
             "others",
             multiple=True,
             type=folder,

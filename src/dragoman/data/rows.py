@@ -40,7 +40,7 @@ _CHUNK = 256  # rows moved to a table at once: enough to be fast, few enough for
 _REMEDIES = {
     "bad UTF-8": "save the file as UTF-8",
     "NUL byte": "save the file as plain text in UTF-8",
-    "too few columns": "separate the columns as the format asks, or take a recipe for fewer",
+    "too few columns": "{} are read: separate them as the format asks, or take a recipe for fewer",
     "too many columns": "quote the values that hold a separator",
     "bad quoting": "put values that hold a quote in quotes and double the quotes inside",
     "invalid JSON": "write one JSON object per line",
@@ -165,7 +165,7 @@ def iter_inputs(
     for values, name, line, problem in rows:
         if problem and problem != "empty line":
             if on_bad == "error":
-                remedy = _REMEDIES.get(problem, "correct the line")
+                remedy = _REMEDIES.get(problem, "correct the line").format(len(values))
                 raise UserError(f"{name}:{line}: {problem}; {remedy}, or --on-bad-line skip")
             if problems is not None:
                 problems[problem] = problems.get(problem, 0) + 1
@@ -202,7 +202,7 @@ def _sift(
             at, problem = _emptiness(values)
             name = names[at] if kind == "parallel" else name
         if on_bad == "error":
-            remedy = _REMEDIES.get(problem, "correct the line")
+            remedy = _REMEDIES.get(problem, "correct the line").format(len(values))
             skip = "or leave such lines out with --on-bad-line skip"
             raise UserError(f"{name}:{line}: {problem}; {remedy}, {skip}")
         tally[problem] = tally.get(problem, 0) + 1
