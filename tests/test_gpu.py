@@ -175,24 +175,36 @@ def test_compiled_kernels_equal_the_plain_code() -> None:
     assert not interpreted.recurrences("cuda")
 
 
+def test_compiled_searches_equal_the_plain_code() -> None:
+    import interpreted_search
+
+    pick_device("cuda")
+    assert not interpreted_search.beams("cuda")
+    assert not interpreted_search.steps("cuda")
+
+
 @pytest.mark.parametrize("name", [name for name, spec in FEW.items() if spec.attention])
-def test_recorded_beams_are_the_general_ones(name: str) -> None:
+def test_recorded_searches_are_the_general_ones(name: str) -> None:
     spec = FEW[name]
     model = make(spec).float().cuda()
     if not quick.fits(model.decoder, model.head):
         pytest.skip("there is no quick form")
     given = move(source(spec), torch.device("cuda"))
     given = tree_map(lambda t: t.float() if t.is_floating_point() else t, given)
-    most = torch.tensor([12, 3, 4], device="cuda")
-    limits = search.Limits(torch.zeros_like(most), most)
+    most = torch.tensor([12, 3, 4])
+    limits, noise = search.Limits(torch.zeros_like(most), most), torch.rand(3, 2, 13)
     with torch.inference_mode():
-        pair = search.within(search.never(model.begin(given), [PAD, BOS]), 0, most)
-        slow = search.beam(*pair, 13, width=4, normalize=1.0).tokens[:, 0].cpu()
-        for _ in range(3):  # as they come, recorded, replayed
-            way = model.course(given)
-            assert way is not None
-            fast = search.direct_beam(*way, limits, width=4, rank=search.Rank(1.0))
-            shared = min(slow.size(1), fast.tokens.size(2))
-            assert torch.equal(fast.tokens[:, 0, :shared].cpu(), slow[:, :shared])
-    assert model.kept.made is not None
-    assert any(model.kept.made[1].graphs.values())
+        pair = search.within(search.never(model.begin(given), [PAD, BOS]), 0, most.cuda())
+        best = search.beam(*pair, 13, width=4, normalize=1.0)
+        drawn = search.sample(*pair, noise)
+        rails = model.rails()
+        assert rails is not None
+        for turn in range(3):  # not yet, recorded, replayed
+            one = search.recorded_beam(rails, given, limits, width=4, rank=search.Rank(1.0))
+            two = search.recorded_sample(rails, given, limits, noise)
+            for slow, fast in ((best, one), (drawn, two)):
+                assert (fast is None) == (turn == 0)
+                if fast is not None:
+                    steps = slow.tokens.size(2)
+                    assert torch.equal(fast.tokens[..., :steps], slow.tokens.cpu())
+                    assert torch.allclose(fast.scores, slow.scores.cpu(), atol=1e-4)

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
 import dragoman
 from dragoman import quick, search
@@ -16,7 +15,7 @@ from dragoman.core import BOS, EOS, PAD, Hypotheses, Pair, Source, repeat, tree_
 from dragoman.kernels.best import LARGE, best, total
 from dragoman.kernels.packed import packed
 from dragoman.model import Model, ModelSpec
-from dragoman.search.graphs import STEPS, Log, Recorded
+from dragoman.search.graphs import STEPS
 from models import ALL, FEW, make, source, widen
 from small import words
 
@@ -123,37 +122,42 @@ def test_greedy_paths_and_draws_are_the_general_ones(spec: ModelSpec, kind: torc
             assert alike(slow, search.direct_sample(*way, LIMITS, noise, **options))
 
 
-class Played(Recorded):
-    """Steps that are taken again where a GPU would replay them."""
-
-    def _record(self) -> Log:
-        self.graph = self
-        return self._steps(1)
-
-    def replay(self) -> None:
-        self.log = self._steps(STEPS)
-
-
 @few
-def test_recorded_beams_are_the_general_ones(spec: ModelSpec) -> None:
-    model, given = make(spec), source(spec)
+def test_recorded_searches_are_the_general_ones(spec: ModelSpec) -> None:
+    check_recorded(make(spec), source(spec))
+
+
+def check_recorded(model: Model, given: Source) -> None:
+    """What a GPU records and replays is done again each time where there is none."""
+    noise = torch.rand(3, 4, 7)
+    draw = {"top_k": 3, "top_p": 0.8, "temperature": 1.5}
     with torch.inference_mode():
-        pair, way = general(model, given), model.course(given)
-        assert way is not None
+        pair, form = general(model, given), model.quick()
+        assert form is not None
+        rails = quick.Rails(model.encoder, form)
         for width in (1, 4):
             slow = search.beam(*pair, 7, width=width, n_best=width, normalize=0.8)
-            played = Played(*way, LIMITS, width, search.Rank(0.8))
+            ask = {"width": width, "n_best": width, "rank": search.Rank(0.8)}
+            assert search.recorded_beam(rails, given, LIMITS, **ask) is None  # not seen before
             for _ in range(2):  # buffers are used again
-                assert alike(padded_to(slow, STEPS), played.run(*way, LIMITS, width))
+                found = search.recorded_beam(rails, given, LIMITS, **ask)
+                assert alike(slow, shortened(found, slow))
+        drawn = [search.recorded_sample(rails, given, LIMITS, noise, **draw) for _ in range(3)]
+        slow = search.sample(*pair, noise, **draw)
+        assert all(alike(slow, shortened(one, slow)) for one in drawn[1:])
 
 
-def padded_to(found: Hypotheses, steps: int) -> Hypotheses:
-    """The same with PAD after the end."""
-    more = steps - found.tokens.size(2)
-    weights = None if found.weights is None else pad(found.weights, (0, 0, 0, more))
-    return Hypotheses(
-        pad(found.tokens, (0, more)), found.scores, pad(found.log_probs, (0, more)), weights
-    )
+def shortened(found: Hypotheses | None, like: Hypotheses) -> Hypotheses:
+    """Without the steps and places that rounding up has added."""
+    assert found is not None
+    steps = like.tokens.size(2)
+    assert found.tokens.size(2) == STEPS
+    assert not found.tokens[..., steps:].any()
+    weights = None
+    if found.weights is not None and like.weights is not None:
+        weights = found.weights[:, :, :steps, : like.weights.size(3)]
+    tokens, log_probs = found.tokens[..., :steps], found.log_probs[..., :steps]
+    return Hypotheses(tokens, found.scores, log_probs, weights)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ FLOORS = [
     ["model"],
     ["config"],
     ["checkpoint"],
-    ["pointing"],
+    ["pointing", "requiring"],
     ["answers", "examples", "decode", "notebook", "snapshots", "memory"],
     ["corpus", "streaming", "choices", "looked"],
     ["prediction"],

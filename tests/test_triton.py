@@ -10,12 +10,13 @@ import pytest
 HERE = Path(__file__).parent
 
 
-def test_the_kernels_equal_the_plain_code() -> None:
+@pytest.mark.parametrize("program", ["interpreted.py", "interpreted_search.py"])
+def test_the_kernels_equal_the_plain_code(program: str) -> None:
     pytest.importorskip("triton")
     paths = os.pathsep.join([str(HERE.parent / "src"), str(HERE)])
     env = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, str(HERE / "interpreted.py")],
+        [sys.executable, str(HERE / program)],
         env=env,
         capture_output=True,
         text=True,

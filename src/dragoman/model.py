@@ -21,7 +21,7 @@ from dragoman.encoders import Encoder, EncoderSpec, NothingSpec, TextSpec, make_
 from dragoman.errors import UserError
 from dragoman.heads import Head, HeadSpec, VocabularySpec, make_head
 from dragoman.objectives import Aims, Drawn, Loss, coverage, doubly_stochastic, reinforce
-from dragoman.quick import Course, Kept, Precision, Quick, fits
+from dragoman.quick import Course, Kept, Precision, Quick, Rails, fits
 from dragoman.spec import Spec
 
 
@@ -87,7 +87,7 @@ class Model(nn.Module):
         leave no mark on them): what was made of them is made anew.
         """
         if mode or self.training:
-            self.kept.made = None
+            self.kept.made = self.kept.laid = None
         return super().train(mode)
 
     def quick(self) -> Quick | None:
@@ -109,6 +109,13 @@ class Model(nn.Module):
             return None
         enc: Encoded = self.encoder(source)
         return quick.begin(enc), self.decoder.start(enc)
+
+    def rails(self) -> Rails | None:
+        """For the same strategies on a GPU, where whole searches are recorded as graphs."""
+        quick = self.quick()
+        if quick is None or not quick.words.words.is_cuda:
+            return None
+        return self.kept.rails(self.encoder, quick)
 
     def _hurry(self, course: Course) -> StepFn:
         def step(tokens: Tensor, state: State) -> Step:

@@ -25,22 +25,8 @@ def _look(
     k += b * S * A
     v += b * S * D
     weights += b * S
-    for j0 in range(0, n, TJ):
-        j = j0 + tl.arange(0, TJ)
-        summed = tl.zeros([TJ, BA], tl.float32)
-        for a0 in tl.static_range(0, A, BA):
-            a = a0 + tl.arange(0, BA)
-            query = tl.load(q + b * q_row + a, mask=a < A, other=0.0).to(tl.float32)
-            inside = (j < n)[:, None] & (a < A)[None, :]
-            keys = tl.load(k + j[:, None] * A + a[None, :], mask=inside, other=0.0).to(tl.float32)
-            if MLP:
-                by = tl.load(score + a, mask=a < A, other=0.0).to(tl.float32)
-                summed += by[None, :] * tanh(query[None, :] + keys, FAST)
-            else:
-                summed += query[None, :] * keys
-        tl.store(weights + j, tl.sum(summed, 1), mask=j < n)
-    tl.debug_barrier()
-    _normalise(weights, real + b * S, S, TS)
+    energies(q + b * q_row, k, score, weights, n, A, TJ, BA, MLP, FAST)
+    normalise(weights, real + b * S, n, S, TS)
     for d0 in tl.static_range(0, D, BD):
         d = d0 + tl.arange(0, BD)
         mixed = tl.load(base + b * base_row + d, mask=d < D, other=0.0).to(tl.float32)
@@ -53,14 +39,37 @@ def _look(
 
 
 @triton.jit
-def _normalise(weights, real, S, TS: tl.constexpr):
+def energies(
+    q, k, score, out, n,
+    A: tl.constexpr, TJ: tl.constexpr, BA: tl.constexpr, MLP: tl.constexpr, FAST: tl.constexpr,
+):  # fmt: skip
+    """How a query meets the first n keys of its item."""
+    for j0 in range(0, n, TJ):
+        j = j0 + tl.arange(0, TJ)
+        summed = tl.zeros([TJ, BA], tl.float32)
+        for a0 in tl.static_range(0, A, BA):
+            a = a0 + tl.arange(0, BA)
+            query = tl.load(q + a, mask=a < A, other=0.0).to(tl.float32)
+            inside = (j < n)[:, None] & (a < A)[None, :]
+            keys = tl.load(k + j[:, None] * A + a[None, :], mask=inside, other=0.0).to(tl.float32)
+            if MLP:
+                by = tl.load(score + a, mask=a < A, other=0.0).to(tl.float32)
+                summed += by[None, :] * tanh(query[None, :] + keys, FAST)
+            else:
+                summed += query[None, :] * keys
+        tl.store(out + j, tl.sum(summed, 1), mask=j < n)
+
+
+@triton.jit
+def normalise(weights, real, n, S, TS: tl.constexpr):
     """Energies to weights, in place; a row with nothing to see sees nothing."""
-    j = tl.arange(0, TS)
-    counts = tl.load(real + j, mask=j < S, other=0) != 0
-    energies = tl.load(weights + j, mask=counts, other=-float("inf"))
     tl.debug_barrier()
-    top = tl.maximum(tl.max(energies, 0), -1e30)
-    grown = tl.where(counts, tl.exp(energies - top), 0.0)
+    j = tl.arange(0, TS)
+    counts = tl.load(real + j, mask=j < n, other=0) != 0
+    found = tl.load(weights + j, mask=counts, other=-float("inf"))
+    tl.debug_barrier()
+    top = tl.maximum(tl.max(found, 0), -1e30)
+    grown = tl.where(counts, tl.exp(found - top), 0.0)
     total = tl.sum(grown, 0)
     tl.store(weights + j, grown / tl.where(total > 0, total, 1.0), mask=j < S)
     tl.debug_barrier()

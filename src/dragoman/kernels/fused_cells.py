@@ -24,26 +24,26 @@ def tanh(x, FAST: tl.constexpr):
 
 
 @triton.jit
-def _sigmoid(x, FAST: tl.constexpr):
+def sigmoid(x, FAST: tl.constexpr):
     return 0.5 * tanh(0.5 * x, FAST) + 0.5
 
 
 @triton.jit
-def _get(at, mask):
+def get(at, mask):
     return tl.load(at, mask=mask, other=0.0).to(tl.float32)
 
 
 @triton.jit
-def _put(at, value, mask):
+def put(at, value, mask):
     tl.store(at, value.to(at.dtype.element_ty), mask=mask)
 
 
 @triton.jit
 def _said(at, bias, mask, BIAS: tl.constexpr):
     """The state's share of a gate, with a bias where the product came without."""
-    value = _get(at, mask)
+    value = get(at, mask)
     if BIAS:
-        value += _get(bias, mask)
+        value += get(bias, mask)
     return value
 
 
@@ -58,19 +58,19 @@ def _gru(
     x += b * x_row + i
     gates += b * gates_row + i
     bias += (b // per) * 3 * H + i
-    reset = _sigmoid(_get(x, ok) + _said(gates, bias, ok, BIAS), FAST)
-    update = _sigmoid(_get(x + H, ok) + _said(gates + H, bias + H, ok, BIAS), FAST)
+    reset = sigmoid(get(x, ok) + _said(gates, bias, ok, BIAS), FAST)
+    update = sigmoid(get(x + H, ok) + _said(gates + H, bias + H, ok, BIAS), FAST)
     inner = _said(gates + 2 * H, bias + 2 * H, ok, BIAS)
-    new = tanh(_get(x + 2 * H, ok) + reset * inner, FAST)
-    old = _get(h + b * H + i, ok)
+    new = tanh(get(x + 2 * H, ok) + reset * inner, FAST)
+    old = get(h + b * H + i, ok)
     if ENDS:
         update = tl.where(t < tl.load(lengths + b), update, 1.0)
     shown = tl.where(update == 1.0, old, new + update * (old - new))
     acts += b * 3 * H + i
-    _put(acts, reset, ok)
-    _put(acts + H, update, ok)
-    _put(acts + 2 * H, new, ok)
-    _put(new_h + b * H + i, shown, ok)
+    put(acts, reset, ok)
+    put(acts + H, update, ok)
+    put(acts + 2 * H, new, ok)
+    put(new_h + b * H + i, shown, ok)
 
 
 @triton.jit
@@ -82,27 +82,27 @@ def _gru_back(
     i = tl.program_id(1) * BH + tl.arange(0, BH)
     ok = i < H
     acts += b * 3 * H + i
-    reset, update, new = _get(acts, ok), _get(acts + H, ok), _get(acts + 2 * H, ok)
+    reset, update, new = get(acts, ok), get(acts + H, ok), get(acts + 2 * H, ok)
     inner = _said(
         gates + b * gates_row + 2 * H + i, bias + (b // per) * 3 * H + 2 * H + i, ok, BIAS
     )
-    grad = _get(dh + b * H + i, ok)
+    grad = get(dh + b * H + i, ok)
     if MORE:
-        grad += _get(more + b * H + i, ok)
+        grad += get(more + b * H + i, ok)
     if OUTER:
-        grad += _get(outer + b * H + i, ok)
+        grad += get(outer + b * H + i, ok)
     d_new = grad * (1 - update) * (1 - new * new)
-    d_update = grad * (_get(h + b * H + i, ok) - new) * update * (1 - update)
+    d_update = grad * (get(h + b * H + i, ok) - new) * update * (1 - update)
     d_reset = d_new * inner * reset * (1 - reset)
-    _put(direct + b * H + i, grad * update, ok)
+    put(direct + b * H + i, grad * update, ok)
     dx += b * 3 * H + i
-    _put(dx, d_reset, ok)
-    _put(dx + H, d_update, ok)
-    _put(dx + 2 * H, d_new, ok)
+    put(dx, d_reset, ok)
+    put(dx + H, d_update, ok)
+    put(dx + 2 * H, d_new, ok)
     dgates += b * dgates_row + i
-    _put(dgates, d_reset, ok)
-    _put(dgates + H, d_update, ok)
-    _put(dgates + 2 * H, d_new * reset, ok)
+    put(dgates, d_reset, ok)
+    put(dgates + H, d_update, ok)
+    put(dgates + 2 * H, d_new * reset, ok)
 
 
 @triton.jit
@@ -116,25 +116,25 @@ def _lstm(
     x += b * x_row + i
     gates += b * gates_row + i
     bias += (b // per) * 4 * H + i
-    enter = _sigmoid(_get(x, ok) + _said(gates, bias, ok, BIAS), FAST)
-    forget = _sigmoid(_get(x + H, ok) + _said(gates + H, bias + H, ok, BIAS), FAST)
-    new = tanh(_get(x + 2 * H, ok) + _said(gates + 2 * H, bias + 2 * H, ok, BIAS), FAST)
-    leave = _sigmoid(_get(x + 3 * H, ok) + _said(gates + 3 * H, bias + 3 * H, ok, BIAS), FAST)
+    enter = sigmoid(get(x, ok) + _said(gates, bias, ok, BIAS), FAST)
+    forget = sigmoid(get(x + H, ok) + _said(gates + H, bias + H, ok, BIAS), FAST)
+    new = tanh(get(x + 2 * H, ok) + _said(gates + 2 * H, bias + 2 * H, ok, BIAS), FAST)
+    leave = sigmoid(get(x + 3 * H, ok) + _said(gates + 3 * H, bias + 3 * H, ok, BIAS), FAST)
     if ENDS:
         on = t < tl.load(lengths + b)
         enter, forget = tl.where(on, enter, 0.0), tl.where(on, forget, 1.0)
         new, leave = tl.where(on, new, 0.0), tl.where(on, leave, 0.0)
-    memory = forget * _get(c + b * H + i, ok) + enter * new
+    memory = forget * get(c + b * H + i, ok) + enter * new
     shown = leave * tanh(memory, FAST)
     if ENDS:
-        shown = tl.where(on, shown, _get(h + b * H + i, ok))
+        shown = tl.where(on, shown, get(h + b * H + i, ok))
     acts += b * 4 * H + i
-    _put(acts, enter, ok)
-    _put(acts + H, forget, ok)
-    _put(acts + 2 * H, new, ok)
-    _put(acts + 3 * H, leave, ok)
-    _put(new_c + b * H + i, memory, ok)
-    _put(new_h + b * H + i, shown, ok)
+    put(acts, enter, ok)
+    put(acts + H, forget, ok)
+    put(acts + 2 * H, new, ok)
+    put(acts + 3 * H, leave, ok)
+    put(new_c + b * H + i, memory, ok)
+    put(new_h + b * H + i, shown, ok)
 
 
 @triton.jit
@@ -147,34 +147,34 @@ def _lstm_back(
     i = tl.program_id(1) * BH + tl.arange(0, BH)
     ok = i < H
     acts += b * 4 * H + i
-    enter, forget = _get(acts, ok), _get(acts + H, ok)
-    new, leave = _get(acts + 2 * H, ok), _get(acts + 3 * H, ok)
-    grad = _get(dh + b * H + i, ok)
+    enter, forget = get(acts, ok), get(acts + H, ok)
+    new, leave = get(acts + 2 * H, ok), get(acts + 3 * H, ok)
+    grad = get(dh + b * H + i, ok)
     if MORE:
-        grad += _get(more + b * H + i, ok)
+        grad += get(more + b * H + i, ok)
     if OUTER:
-        grad += _get(outer + b * H + i, ok)
-    shown = tanh(_get(new_c + b * H + i, ok), FAST)
-    memory = _get(dc + b * H + i, ok) + grad * leave * (1 - shown * shown)
+        grad += get(outer + b * H + i, ok)
+    shown = tanh(get(new_c + b * H + i, ok), FAST)
+    memory = get(dc + b * H + i, ok) + grad * leave * (1 - shown * shown)
     d_enter = memory * new * enter * (1 - enter)
-    d_forget = memory * _get(c + b * H + i, ok) * forget * (1 - forget)
+    d_forget = memory * get(c + b * H + i, ok) * forget * (1 - forget)
     d_new = memory * enter * (1 - new * new)
     d_leave = grad * shown * leave * (1 - leave)
     passed = tl.zeros([BH], tl.float32)
     if ENDS:
         passed = tl.where(t < tl.load(lengths + b), passed, grad)
-    _put(direct + b * H + i, passed, ok)
-    _put(old_dc + b * H + i, memory * forget, ok)
+    put(direct + b * H + i, passed, ok)
+    put(old_dc + b * H + i, memory * forget, ok)
     _four(dx + b * 4 * H + i, d_enter, d_forget, d_new, d_leave, H, ok)
     _four(dgates + b * dgates_row + i, d_enter, d_forget, d_new, d_leave, H, ok)
 
 
 @triton.jit
 def _four(at, one, two, three, four, H: tl.constexpr, ok):
-    _put(at, one, ok)
-    _put(at + H, two, ok)
-    _put(at + 2 * H, three, ok)
-    _put(at + 3 * H, four, ok)
+    put(at, one, ok)
+    put(at + H, two, ok)
+    put(at + 2 * H, three, ok)
+    put(at + 3 * H, four, ok)
 
 
 class GRU:

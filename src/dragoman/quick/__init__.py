@@ -21,6 +21,7 @@ from dragoman.decoders import Recurrent
 from dragoman.heads import Vocabulary
 from dragoman.kernels.packed import Precision
 from dragoman.quick.course import Course, Quick
+from dragoman.quick.rails import Rails
 
 
 def fits(decoder: nn.Module, head: nn.Module) -> bool:
@@ -42,6 +43,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.made: tuple[Hashable, Quick] | None = None
+        self.laid: tuple[Hashable, Rails] | None = None
 
     def __call__(self, decoder: nn.Module, head: nn.Module, precision: Precision) -> Quick | None:
         if not fits(decoder, head) or _watched():
@@ -53,6 +55,14 @@ class Kept:
             assert isinstance(head, Vocabulary)
             self.made = key, Quick(decoder, head, precision)
         return self.made[1]
+
+    def rails(self, encoder: nn.Module, quick: Quick) -> Rails:
+        """The same for searches that are recorded, the encoder among what they record."""
+        key = id(quick), *map(_mark, encoder.parameters())
+        if self.laid is None or self.laid[0] != key:
+            quick.graphs.clear()
+            self.laid = key, Rails(encoder, quick)
+        return self.laid[1]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Kept":
         return Kept()
@@ -78,4 +88,4 @@ def _watched() -> bool:
     )
 
 
-__all__ = ["Course", "Kept", "Precision", "Quick", "fits"]
+__all__ = ["Course", "Kept", "Precision", "Quick", "Rails", "fits"]

@@ -19,7 +19,6 @@ from dragoman.kernels.packed import Precision, Product, packed
 from dragoman.quick.parts import Layer, Words, tanh
 
 NEAR = 2**20  # scores that stay near a CPU until they are looked at
-ROUND = 8  # on a GPU, sources are as long as a multiple of this
 LONG = 256  # annotations of longer sources are summed first and multiplied then
 
 
@@ -50,12 +49,14 @@ class Quick:
         self.keys = self._keys()
         self.spread = self._spread()
         weight = head.table.weight if head.weight is None else head.weight
+        self.output, self.symbols = (weight, head.bias), len(weight)
         more = fill(len(weight))
         bias = pad(head.bias, (0, more), value=float("-inf"))
         self.scores = packed(pad(weight, (0, 0, 0, more)), bias, precision)
         near = weight.device.type == "cpu" and precision != "int8"
         self.rows = max(16, NEAR // len(bias)) if near else 2**31
         self.graphs: OrderedDict[Hashable, Any] = OrderedDict()  # of searches on a GPU
+        self.fused: object = None  # the weights as those searches want them
 
     def _layers(self) -> list[Layer]:
         """Attention before the cell asks with the last output, which the top cell multiplies,
@@ -128,10 +129,6 @@ class Quick:
 
     def begin(self, enc: Encoded) -> "Course":
         """A search over these sources."""
-        if enc.memory.is_cuda:  # fewer shapes, fewer graphs
-            more = -enc.memory.size(1) % ROUND
-            memory, mask = pad(enc.memory, (0, 0, 0, more)), pad(enc.mask, (0, more))
-            enc = enc._replace(memory=memory, mask=mask)
         keys = values = enc.memory
         folded = self.look is not None and enc.memory.size(1) <= LONG
         if self.look is not None:
@@ -154,7 +151,7 @@ class Course:
 
     def __init__(self, quick: Quick, held: Held, folded: bool) -> None:
         self.quick, self.held, self.folded = quick, held, folded
-        self.scores, self.rows, self.graphs = quick.scores, quick.rows, quick.graphs
+        self.scores, self.rows = quick.scores, quick.rows
         self.room = held.keys.new_empty(0)  # for what is computed anew at each step
 
     def keep(self, items: Tensor) -> "Course":

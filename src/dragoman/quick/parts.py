@@ -26,11 +26,15 @@ class Words:
     def __call__(self, tokens: Tensor) -> Tensor:
         """(N,) -> (N, G + R)."""
         if self.rows is None and self.small and self.price <= 0:
-            self.rows = linear(self.words, self.weight, self.bias)
+            self.rows = self.table()
         if self.rows is not None:
             return self.rows.index_select(0, tokens)
         self.price -= len(tokens)
         return self.product(self.words.index_select(0, tokens))
+
+    def table(self) -> Tensor:
+        """All words' shares (V, G + R)."""
+        return linear(self.words, self.weight, self.bias)
 
 
 class Layer:

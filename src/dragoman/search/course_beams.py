@@ -18,8 +18,12 @@ class Rank(NamedTuple):
     gnmt: bool = False
 
     def __call__(self, scores: Tensor, lengths: Tensor) -> Tensor:
+        return scores / self.divisors(lengths)
+
+    def divisors(self, lengths: Tensor) -> Tensor:
+        """What scores of paths of such lengths are divided by."""
         lengths = (5 + lengths) / 6 if self.gnmt else lengths.clamp(min=1)
-        return scores / lengths.pow(self.normalize)
+        return lengths.pow(self.normalize)
 
 
 class Paths(NamedTuple):

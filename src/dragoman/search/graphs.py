@@ -1,189 +1,243 @@
-"""Beam search on a GPU: several steps recorded once as a graph and replayed without the host.
+"""Searches on a GPU: encoder, steps and tracing recorded once as graphs, replayed without the host.
 
-Shapes are fixed while a graph lives, so that finished paths go on waiting; whether all are done is
-asked once a graph, not once a step. Graphs are kept by the model's quick form, one for each shape,
-and leave with it when weights change.
+Shapes are fixed while a graph lives, so sources are rounded up, and finished paths go on waiting;
+whether all are done is asked once in a few steps. Graphs are kept by the model's quick form, one
+for each shape, and leave with it when weights change.
 """
 
 import gc
 import warnings
 from collections import OrderedDict
-from collections.abc import Hashable
-from typing import Any, NamedTuple, Protocol, Self
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from dragoman.core import BOS, PAD, Hypotheses, State, leaf, leaves, repeat, select, tree_map
-from dragoman.search import course_beams, courses
-from dragoman.search.course_beams import Paths, Rank, choose, extend
-from dragoman.search.courses import Course, Limits
-from dragoman.search.rules import NEVER
+from dragoman.core import Hypotheses, Padded, Source, leaf, leaves, tree_map
+from dragoman.kernels.beams import Found
+from dragoman.search.boards import Beam, Board, Draw, Room
+from dragoman.search.course_beams import Rank
+from dragoman.search.courses import Limits
 
-STEPS = 8  # in a graph
+STEPS = 8  # in a graph; an even number, so that buffers that take turns end where they began
 KEPT = 32  # graphs, and shapes that were seen
+ROUND = 8  # sources are as long as a multiple of this
 
 
-class Fixed(Course, Protocol):
-    """A course whose memory can be replaced, so that a graph can be used again."""
+class Track(Protocol):
+    """A model's steps over buffers that stay where they are, for sources of one shape."""
 
-    held: Any  # a tuple of tensors, one row per item
+    symbols: int  # of the alphabet
+    like: Tensor  # of the type of scores
+    looks: Tensor | None  # (T, P, N, S) weights of all steps; those at [:, 0] are for reading
+
+    def begin(self, source: Source, /) -> None: ...
+    def move(self, front: Any, time: Tensor, /) -> Tensor: ...
+
+
+class Rails(Protocol):
+    """What a model gives to these searches (`dragoman.quick`)."""
+
     graphs: OrderedDict[Hashable, Any]  # by shape
 
-    def over(self, held: Any) -> Self: ...
+    def lay(self, source: Source, each: int, steps: int, /) -> Track: ...
 
 
-class Log(NamedTuple):
-    """What a graph writes down, step by step."""
+class Plan(NamedTuple):
+    """What is searched for: all that a graph depends on beside the shape of the source."""
 
-    parents: Tensor  # (STEPS, B, K)
-    tokens: Tensor  # (STEPS, B, K)
-    gains: Tensor  # (STEPS, B, K)
-    weights: Tensor | None  # (STEPS, B * K, S)
+    width: int  # paths of an item
+    n_best: int = 1
+    rank: Rank = Rank()
+    draw: tuple[tuple[str, float], ...] | None = None  # options of a draw; None: a beam
+
+    def board(self, items: int, steps: int, track: Track) -> Board:
+        room = Room(items, self.width, track.symbols, steps, track.looks, track.like)
+        if self.draw is not None:
+            return Draw(room, dict(self.draw))
+        return Beam(room, self.rank, self.n_best)
 
 
 class Recorded:
-    """Some steps of a beam search over buffers that stay where they are."""
+    """A search over buffers that stay where they are."""
 
-    def __init__(self, course: Fixed, state: State, limits: Limits, width: int, rank: Rank) -> None:
-        self.width, self.rank = width, rank
-        self.held = tree_map(Tensor.clone, course.held)
-        self.course = course.over(self.held)
-        self.state = tree_map(Tensor.clone, repeat(state, width))
-        self.limits = Limits(*(limit.clone() for limit in limits))
-        self.paths = _begin(len(limits.most), width, leaf(state))
-        self.time = torch.zeros((), dtype=torch.long, device=limits.most.device)
-        self.log = self._record()
+    def __init__(self, rails: Rails, source: Source, plan: Plan, steps: int) -> None:
+        self.source = source
+        self.track = rails.lay(source, plan.width, steps)
+        device = self.track.like.device
+        self.board = plan.board(len(leaf(source)), steps, self.track)
+        first = torch.arange(STEPS, device=device)
+        self.times = torch.stack([first, first], 1)  # how many steps were taken, step by step
+        found = self.board.found
+        self.over = _host((self.times > 0).all())
+        looks = None if found.looks is None else _host(found.looks)
+        self.answer = Found(_host(found.scores), _host(found.tokens), _host(found.gains), looks)
+        self.start = _record(self._start, device, mendable=True)
+        self.steps, self.finish = _record(self._steps, device), _record(self._finish, device)
 
-    def _record(self) -> Log:
-        self.graph = torch.cuda.CUDAGraph()
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):  # what is made at first use must not be made in the graph
-            for _ in range(2):
-                self._steps(1)
-        torch.cuda.current_stream().wait_stream(side)
-        gc.collect()
-        gc.disable()  # an old graph that is freed while a new one is recorded spoils it
-        try:
-            with torch.cuda.graph(self.graph):
-                return self._steps(STEPS)
-        finally:
-            gc.enable()
+    def _start(self) -> None:
+        self.track.begin(self.source)
+        self.board.begin()
+        self.times.copy_(torch.arange(STEPS, device=self.times.device)[:, None])
 
-    def _steps(self, count: int) -> Log:
-        state, paths, turns = self.state, self.paths, []
-        items = torch.arange(len(paths.done), device=self.time.device)[:, None] * self.width
-        for _ in range(count):
-            features, after, weights = self.course.move(paths.tokens.flatten(), state)
-            found = extend(self.course, features, paths, self.limits, self.time, self.width)
-            parent, gain, paths = choose(paths, *found, self.width, self.rank)
-            turns.append((parent, paths.tokens, gain, weights))
-            state = select(after, (items + parent).flatten())
-            self.time += 1
-        _fill(self.state, state)
-        _fill(self.paths, paths)
-        parents, tokens, gains, looks = zip(*turns, strict=True)
-        seen = None if looks[0] is None else torch.stack(looks)
-        return Log(torch.stack(parents), torch.stack(tokens), torch.stack(gains), seen)
+    def _steps(self) -> None:
+        for now in self.times:
+            self.board.take(self.track.move(self.board.front, now[:1]), now[:1])
+        self.times += STEPS
+        self.over.copy_((self.board.front.done != 0).all(), non_blocking=True)
 
-    @torch.inference_mode()
-    def run(self, course: Fixed, state: State, limits: Limits, n_best: int) -> Hypotheses:
-        """A search with the graph, over other sources of the same shape."""
-        _fill(self.held, course.held)
-        _fill(self.state, repeat(state, self.width))
-        _fill(self.limits, limits)
-        _fill(self.paths, _begin(len(limits.most), self.width, leaf(state)))
-        self.time.zero_()
-        logs = []
-        for _ in range(-(-limits.steps // STEPS)):
-            self.graph.replay()
-            logs.append([None if part is None else part.clone() for part in self.log])
-            if bool(self.paths.done.all()):
+    def _finish(self) -> None:
+        self.board.finish(self.track.looks, self.times[0, :1])
+        for name in ("scores", "tokens", "gains"):
+            getattr(self.answer, name).copy_(getattr(self.board.found, name), non_blocking=True)
+
+    def run(self, source: Source, limits: Limits, noise: Tensor | None) -> Hypotheses:
+        """A search with the graphs, over other sources of the same shape."""
+        items, board = len(limits.most), self.board
+        for room, given in zip(leaves(self.source), leaves(source), strict=True):
+            _lay(room, given)
+        bounds = torch.stack(tuple(limits)).to(torch.int32)
+        _lay(board.bounds, bounds)  # rows that nobody asked for end at once
+        if noise is not None and isinstance(board, Draw):
+            _lay(board.noise, noise.flatten(0, 1))
+        self.start()
+        steps, most = 0, limits.steps
+        while steps < most:
+            self.steps()
+            steps += STEPS
+            if steps < most and self._is_over():
                 break
-        joined = (
-            None if part[0] is None else torch.cat(part).cpu() for part in zip(*logs, strict=True)
+        self.finish()
+        return self._read(items, steps)
+
+    def _is_over(self) -> bool:
+        _wait(self.times)
+        return bool(self.over)
+
+    def _read(self, items: int, steps: int) -> Hypotheses:
+        here, there = self.answer.looks, self.board.found.looks
+        if here is not None and there is not None:
+            here[:steps].copy_(there[:steps], non_blocking=True)
+        _wait(self.times)
+        return Hypotheses(
+            self.answer.tokens[:steps, :items].permute(1, 2, 0).long(),
+            self.answer.scores[:items].clone(),
+            self.answer.gains[:steps, :items].permute(1, 2, 0).clone(),
+            None if here is None else here[:steps, :items].permute(1, 2, 0, 3).clone(),
         )
-        ranks = self.rank(self.paths.scores, self.paths.lengths)
-        order = ranks.sort(dim=1, descending=True, stable=True).indices[:, :n_best]
-        scores = self.paths.scores.gather(1, order).cpu()
-        return _trace(Log(*joined), order.cpu(), scores)  # type: ignore[arg-type]
 
 
 def beam(
-    course: Fixed, state: State, limits: Limits, *, width: int, rank: Rank, n_best: int = 1
-) -> Hypotheses:
-    """As `search.beam`. On a GPU a graph is recorded when a shape comes for the second time, and
-    what it finds lies in the host's memory.
+    rails: Rails, source: Source, limits: Limits, *, width: int, rank: Rank, n_best: int = 1
+) -> Hypotheses | None:
+    """As `search.beam`, or `greedy` for a width of 1, where there is a graph for such sources. One
+    is recorded when a shape comes for the second time. `limits` and what is found lie in the host's
+    memory.
     """
-    recorded = _recorded(course, state, limits, width, rank) if leaf(state).is_cuda else None
-    if recorded is None:
-        return course_beams.beam(course, state, limits, width=width, rank=rank, n_best=n_best)
-    return recorded.run(course, state, limits, n_best)
+    return _run(rails, source, limits, Plan(width, n_best, rank), None)
 
 
-def greedy(course: Fixed, state: State, limits: Limits) -> Hypotheses:
-    """As `search.greedy`; on a GPU, a beam of one."""
-    if leaf(state).is_cuda:
-        return beam(course, state, limits, width=1, rank=Rank())
-    return courses.greedy(course, state, limits)
+def sample(
+    rails: Rails, source: Source, limits: Limits, noise: Tensor, **options: float
+) -> Hypotheses | None:
+    """As `search.sample`."""
+    plan = Plan(noise.size(1), draw=tuple(sorted(options.items())))
+    return _run(rails, source, limits, plan, noise)
 
 
-def _recorded(
-    course: Fixed, state: State, limits: Limits, width: int, rank: Rank
-) -> Recorded | None:
-    """The graph for these shapes, if they have come before and it can be recorded."""
-    key = (tuple(tuple(part.shape) for part in leaves(course.held)), width, rank)
-    graphs = course.graphs
+@torch.inference_mode()
+def _run(
+    rails: Rails, source: Source, limits: Limits, plan: Plan, noise: Tensor | None
+) -> Hypotheses | None:
+    shapes = [(_rounded(source, t), t.dtype) for t in leaves(source)]
+    steps = max(32, 1 << (-(-limits.steps // STEPS) * STEPS - 1).bit_length())
+    key, graphs = (tuple(shapes), plan, steps), rails.graphs
     if key not in graphs:
         graphs[key] = None
     elif graphs[key] is None:
-        graphs[key] = _try(course, state, limits, width, rank)
+        rooms = iter([torch.zeros(shape, dtype=kind) for shape, kind in shapes])
+        graphs[key] = _try(rails, tree_map(lambda t: _laid(next(rooms), t), source), plan, steps)
     graphs.move_to_end(key)
     while len(graphs) > KEPT:
         graphs.popitem(last=False)
     found = graphs[key]
-    return found if isinstance(found, Recorded) else None
+    return found.run(source, limits, noise) if isinstance(found, Recorded) else None
 
 
-def _try(course: Fixed, state: State, limits: Limits, width: int, rank: Rank) -> Recorded | str:
+def _rounded(source: Source, part: Tensor) -> tuple[int, ...]:
+    """The shape of a graph's buffer for a part of a source. Only a single column of symbols is
+    rounded up: others know their length by more than their mask.
+
+    >>> ids = torch.zeros(3, 11, dtype=torch.long)
+    >>> _rounded(Padded(ids, ids == 0), ids)
+    (4, 16)
+    """
+    shape = tuple(part.shape)
+    if not isinstance(source, Padded) or source.values.is_floating_point():
+        return shape
+    rows = 1 << (shape[0] - 1).bit_length() if shape[0] <= ROUND else -(-shape[0] // ROUND) * ROUND
+    return rows, -(-shape[1] // ROUND) * ROUND, *shape[2:]
+
+
+def _try(rails: Rails, source: Source, plan: Plan, steps: int) -> Recorded | str:
     try:
-        with torch.inference_mode():
-            return Recorded(course, state, limits, width, rank)
+        return Recorded(rails, source, plan, steps)
     except RuntimeError as error:
         warnings.warn(f"no CUDA graph for this search: {error}", stacklevel=2)
         return str(error)
 
 
-def _begin(items: int, width: int, like: Tensor) -> Paths:
-    """All paths of an item are equal at first: let only the first live."""
-    scores = torch.full((items, width), NEVER, device=like.device, dtype=like.dtype)
-    scores[:, 0] = 0
-    tokens = torch.full_like(scores, BOS, dtype=torch.long)
-    return Paths(
-        tokens, scores, torch.zeros_like(scores), scores > 0, torch.zeros_like(tokens[:, :1])
-    )
+def _record(
+    work: Callable[[], None], device: torch.device, mendable: bool = False
+) -> Callable[[], None]:
+    """Work that can be done again and again: a graph of it, on a GPU. What is `mendable` goes on as
+    it is where it cannot be recorded.
+    """
+    if device.type != "cuda":
+        work()
+        return work
+    graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):  # what is made at first use must not be made in the graph
+        for _ in range(2):
+            work()
+    torch.cuda.current_stream().wait_stream(side)
+    gc.collect()
+    gc.disable()  # an old graph that is freed while a new one is recorded spoils it
+    try:
+        with torch.cuda.graph(graph):
+            work()
+    except RuntimeError:
+        if not mendable:
+            raise
+        torch.cuda.synchronize()
+        return work
+    finally:
+        gc.enable()
+    return graph.replay
 
 
-def _trace(log: Log, slots: Tensor, scores: Tensor) -> Hypotheses:
-    """The given places of the beam (B, K) followed to the start, all items and steps at once."""
-    after, before = [], []
-    for parents in log.parents.flip(0).unbind(0):
-        after.append(slots)
-        slots = parents.gather(1, slots)
-        before.append(slots)
-    last, first = torch.stack(after[::-1]), torch.stack(before[::-1])  # (T, B, K)
-    path = log.tokens.gather(2, last).permute(1, 2, 0)
-    gains = log.gains.gather(2, last).permute(1, 2, 0).masked_fill(path == PAD, 0)
-    looks = None
-    if log.weights is not None:
-        steps, items, _ = log.parents.shape
-        seen = log.weights.view(steps, items, -1, log.weights.size(2))
-        index = first.unsqueeze(-1).expand(-1, -1, -1, seen.size(3))
-        looks = seen.gather(2, index).permute(1, 2, 0, 3)
-    return Hypotheses(path.contiguous(), scores, gains.contiguous(), looks)
+def _laid(room: Tensor, given: Tensor) -> Tensor:
+    """A buffer, like what is given, with the same in it."""
+    room = room.to(given.device)
+    _lay(room, given)
+    return room
 
 
-def _fill(buffers: State, values: State) -> None:
-    for buffer, value in zip(leaves(buffers), leaves(values), strict=True):
-        buffer.copy_(value)
+def _lay(room: Tensor, given: Tensor) -> None:
+    """Fill a buffer, which may be larger; the rest is zero."""
+    if room.shape != given.shape:
+        room.zero_()
+        room = room[tuple(slice(0, size) for size in given.shape)]
+    room.copy_(given.to(room.dtype), non_blocking=True)
+
+
+def _host(like: Tensor) -> Tensor:
+    """Room for the same in the host's memory, where a GPU can write by itself."""
+    return torch.empty(like.shape, dtype=like.dtype, pin_memory=like.is_cuda)
+
+
+def _wait(like: Tensor) -> None:
+    if like.is_cuda:
+        torch.cuda.current_stream(like.device).synchronize()

@@ -1,0 +1,228 @@
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
+"""How a beam goes on, as Triton kernels: scores of all symbols in, the next paths out.
+
+`_pick` finds the best few symbols of a part of a row, and what the part sums to. `_merge` sets all
+parts of all paths of an item against each other. `_trace` follows the best paths to the start.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from dragoman.core import BOS, EOS, PAD
+from dragoman.kernels.beams import Found, Front, Record
+from dragoman.kernels.fused_cells import wide
+
+LOW = tl.constexpr(-float("inf"))
+NOTHING, BEGIN, END = tl.constexpr(PAD), tl.constexpr(BOS), tl.constexpr(EOS)
+PART = 2048  # scores that one program looks at
+WAYS = 4096  # candidates of an item that are set against each other
+
+
+@triton.jit
+def _allowed(x, symbols, late, early):
+    """Scores (in any tile) with those ruled out that may not come now."""
+    banned = (symbols == NOTHING) | (symbols == BEGIN)
+    banned |= (late & (symbols != END)) | (early & (symbols == END))
+    return tl.where(banned, LOW, x)
+
+
+@triton.jit
+def _pick(
+    scores, done, bounds, time, tops, symbols, highs, sums, V, row, K,
+    COUNT: tl.constexpr, NB: tl.constexpr, BL: tl.constexpr,
+):  # fmt: skip
+    """The best few of a part of a row stand in its blocks with the largest maxima."""
+    n = tl.program_id(0).to(tl.int64)
+    part = tl.program_id(1)
+    place = n * tl.num_programs(1) + part
+    scores += n * row
+    begin = part * NB * BL
+    block, inner = tl.arange(0, NB), tl.arange(0, BL)
+    here = begin + block[:, None] * BL + inner[None, :]
+    size = tl.where(tl.load(done + n) != 0, 0, V)  # nothing is read for a path that is done
+    x = tl.load(scores + here, mask=here < size, other=LOW).to(tl.float32)
+    high = tl.maximum(tl.max(tl.max(x, 1), 0), -1e30)
+    tl.store(highs + place, high)
+    tl.store(sums + place, tl.sum(tl.sum(tl.exp(x - high), 1), 0))
+    now, items = tl.load(time), tl.num_programs(0) // K
+    late = now >= tl.load(bounds + items + n // K)
+    early = (now < tl.load(bounds + n // K)) & (late == 0)
+    best = tl.max(_allowed(x, here, late, early), 1)  # of each block, what was not taken yet
+    last = tl.full([], float("inf"), tl.float32)  # what was taken last ...
+    at = tl.full([], -1, tl.int32)  # ... and where it stands
+    for i in range(COUNT):
+        chosen = tl.argmax(best, 0)
+        there = begin + chosen * BL + inner
+        y = tl.load(scores + there, mask=there < size, other=LOW).to(tl.float32)
+        y = _allowed(y, there, late, early)
+        y = tl.where((y < last) | ((y == last) & (there > at)), y, LOW)
+        last = tl.max(y, 0)
+        at = begin + chosen * BL + tl.argmax(y, 0)
+        tl.store(tops + place * COUNT + i, last)
+        tl.store(symbols + place * COUNT + i, at)
+        rest = tl.where((y < last) | ((y == last) & (there > at)), y, LOW)
+        best = tl.where(block == chosen, tl.max(rest, 0), best)
+
+
+@triton.jit
+def _whole(highs, sums, ok, C, KK: tl.constexpr):
+    """log Σ exp of all parts."""
+    high = tl.full([KK], -1e30, tl.float32)
+    for part in range(C):
+        high = tl.maximum(high, tl.load(highs + part, mask=ok, other=-1e30))
+    whole = tl.zeros([KK], tl.float32)
+    for part in range(C):
+        grown = tl.exp(tl.load(highs + part, mask=ok, other=-1e30) - high)
+        whole += tl.load(sums + part, mask=ok, other=0.0) * grown
+    return high + tl.log(whole)
+
+
+@triton.jit
+def _note(parents, tokens, gains, at, parent, token, gain):
+    tl.store(parents + at, parent)
+    tl.store(tokens + at, token)
+    tl.store(gains + at, gain)
+
+
+@triton.jit
+def _merge(
+    tops, symbols, highs, sums, tokens, parents, scores, lengths, done, lead, divisors, time,
+    log_parents, log_tokens, log_gains, C,
+    WIDTH: tl.constexpr, COUNT: tl.constexpr, KK: tl.constexpr,
+):  # fmt: skip
+    b = tl.program_id(0).to(tl.int64)
+    c = tl.arange(0, KK)  # ways to go on: path, part of the alphabet, symbol
+    ok = c < WIDTH * C * COUNT
+    path = tl.where(ok, c // (C * COUNT), 0)
+    n = b * WIDTH + path
+    ended = tl.load(done + n, mask=ok, other=1) != 0
+    top = tl.load(tops + b * WIDTH * C * COUNT + c, mask=ok, other=LOW)
+    symbol = tl.load(symbols + b * WIDTH * C * COUNT + c, mask=ok, other=NOTHING)
+    wait = tl.where(c % (C * COUNT) == 0, 0.0, LOW)  # a path that is done waits for free
+    gain = tl.where(ended, wait, top - _whole(highs + n * C, sums + n * C, ok, C, KK))
+    length = tl.load(lengths + n, mask=ok, other=0) + tl.where(ended, 0, 1)
+    score = tl.where(ok, tl.load(scores + n, mask=ok, other=LOW) + gain, LOW)
+    rank = tl.where(ok, score / tl.load(divisors + length, mask=ok, other=1.0), LOW)
+    leading = ok & (path == tl.load(lead + b))
+    wanted = tl.argmax(tl.where(leading, tl.where(ended, wait, top), LOW), 0)
+    log = tl.load(time) * tl.num_programs(0) * WIDTH + b * WIDTH
+    tl.debug_barrier()  # all is read before anything is written
+    found, place = wanted * 0, wanted * 0
+    for i in range(WIDTH):
+        forced = (i == WIDTH - 1) & (found == 0)  # the greedy path's own way
+        dead = (tl.max(rank, 0) == LOW) & (forced == 0)
+        at = tl.where(forced, wanted, tl.argmax(rank, 0))
+        hit = c == at
+        over = tl.max(tl.where(hit & ended, 1, 0), 0) != 0
+        token = tl.where(dead | over, NOTHING, tl.sum(tl.where(hit, symbol, 0), 0))
+        parent = tl.sum(tl.where(hit, path, 0), 0)
+        price = tl.where(dead, LOW, tl.sum(tl.where(hit, gain, 0.0), 0))
+        row = b * WIDTH + i
+        tl.store(tokens + row, token)
+        tl.store(parents + row, b * WIDTH + parent)
+        tl.store(scores + row, tl.where(dead, LOW, tl.sum(tl.where(hit, score, 0.0), 0)))
+        tl.store(lengths + row, tl.sum(tl.where(hit, length, 0), 0))
+        tl.store(done + row, (dead | over | (token == END)).to(tl.int8))
+        _note(log_parents, log_tokens, log_gains, log + i, parent, token, price)
+        here = (at == wanted) & (dead == 0) & (found == 0)
+        place = tl.where(here, i, place)
+        found = tl.where(here, 1, found)
+        rank = tl.where(hit, LOW, rank)
+    tl.store(lead + b, place)
+
+
+@triton.jit
+def _trace(
+    scores, lengths, divisors, log_parents, log_tokens, log_gains, looks, time,
+    out_scores, out_tokens, out_gains, out_looks, S, looks_step,
+    WIDTH: tl.constexpr, KP: tl.constexpr, TS: tl.constexpr, LOOK: tl.constexpr,
+):  # fmt: skip
+    b, r = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    items, wanted = tl.num_programs(0), tl.num_programs(1)
+    k = tl.arange(0, KP)
+    length = tl.load(lengths + b * WIDTH + k, mask=k < WIDTH, other=0)
+    rank = tl.load(scores + b * WIDTH + k, mask=k < WIDTH, other=LOW)
+    rank = tl.maximum(rank / tl.load(divisors + length), -1e30)  # the dead come last, in order
+    rank = tl.where(k < WIDTH, rank, LOW)
+    slot = tl.argmax(rank, 0)
+    for better in range(r):  # noqa: B007
+        rank = tl.where(k == slot, LOW, rank)
+        slot = tl.argmax(rank, 0)
+    tl.store(out_scores + b * wanted + r, tl.load(scores + b * WIDTH + slot))
+    steps = tl.load(time)
+    j = tl.arange(0, TS)
+    for back in range(steps):
+        t = steps - 1 - back
+        at = (t * items + b) * WIDTH + slot
+        out = (t * items + b) * wanted + r
+        token = tl.load(log_tokens + at)
+        tl.store(out_tokens + out, token)
+        tl.store(out_gains + out, tl.where(token == NOTHING, 0.0, tl.load(log_gains + at)))
+        slot = tl.load(log_parents + at)
+        if LOOK:
+            seen = looks + t * looks_step + (b * WIDTH + slot) * S + j
+            tl.store(out_looks + out * S + j, tl.load(seen, mask=j < S, other=0.0), mask=j < S)
+
+
+def parts(symbols: int, width: int) -> tuple[int, int] | None:
+    """Into how many parts an alphabet is cut, and how large they are; None where that is too much.
+
+    >>> parts(10_000, 5), parts(60, 1)
+    ((5, 2048), (1, 64))
+    """
+    size = min(wide(symbols), PART)
+    while width * width * -(-symbols // size) > WAYS and size < 8 * PART:
+        size *= 2
+    many = -(-symbols // size)
+    return (many, size) if width * width * many <= WAYS else None
+
+
+class Choice:
+    """Room for what `_pick` finds, for beams of one shape."""
+
+    def __init__(self, front: Front, symbols: int, divisors: Tensor) -> None:
+        rows, self.symbols, self.divisors = len(front.tokens), symbols, divisors
+        self.items = len(front.lead)
+        self.width = rows // self.items
+        cut = parts(symbols, self.width)
+        assert cut is not None
+        self.many, self.size = cut
+        like = divisors.new_empty
+        self.tops = like(rows, self.many, self.width)
+        self.found = like(rows, self.many, self.width, dtype=torch.int32)
+        self.highs, self.sums = like(rows, self.many), like(rows, self.many)
+
+    def take(
+        self, scores: Tensor, front: Front, bounds: Tensor, record: Record, time: Tensor
+    ) -> None:
+        """One step of a beam, from the scores of all symbols (N, V or more). Bounds (2, B) int32
+        say how many symbols an answer must and may have before its end.
+        """
+        rows, block = len(scores), min(32, self.size // 16)
+        _pick[(rows, self.many)](
+            scores, front.done, bounds, time, self.tops, self.found, self.highs, self.sums,
+            self.symbols, scores.stride(0), self.width,
+            COUNT=self.width, NB=self.size // block, BL=block, num_warps=max(1, self.size // PART),
+        )  # fmt: skip
+        ways = wide(self.width * self.width * self.many)
+        _merge[(self.items,)](
+            self.tops, self.found, self.highs, self.sums, *front, self.divisors, time, *record,
+            self.many, WIDTH=self.width, COUNT=self.width, KK=ways,
+            num_warps=1 if ways <= 128 else 4,
+        )  # fmt: skip
+
+    def trace(
+        self, front: Front, record: Record, looks: Tensor | None, found: Found, time: Tensor
+    ) -> None:
+        """The best paths, from the end to the start; weights (T, P, N, S) as `fused_step`'s."""
+        seen = front.scores if looks is None else looks
+        out = found.scores if found.looks is None else found.looks
+        places = 0 if looks is None else looks.size(3)
+        _trace[(self.items, found.scores.size(1))](
+            front.scores, front.lengths, self.divisors, *record, seen, time,
+            *found[:3], out, places, seen.stride(0),
+            WIDTH=self.width, KP=wide(self.width), TS=wide(places), LOOK=looks is not None,
+            num_warps=1,
+        )  # fmt: skip
