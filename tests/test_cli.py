@@ -188,7 +188,7 @@ def test_jsonl_tells_all(verb: Callable, tiny_model: Path) -> None:
     assert full["source"] == ["a", "b", "c", "</s>"]
     assert sum(full["log_probs"]) == pytest.approx(full["score"], abs=1e-4)
     assert len(full["log_probs"]) == 4  # the end is written too
-    assert [len(row) for row in full["alignment"]] == [4, 4, 4]
+    assert [len(row) for row in full["attention"]["weights"]] == [4, 4, 4]
     assert len(full["alternatives"]) == 1
     assert records[2]["text"] == ""
 

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 import dragoman
 from dragoman import Prediction, Predictor
+from dragoman.data.seen import Seen
+from dragoman.looked import Looked
 from dragoman.notebook import LARGEST
 from small import SPEEDY, over, reversals
 
@@ -33,7 +35,11 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.append(tag)
         self.attributes |= {name for name, _ in attrs}
-        self.open.append(tag)
+        if tag != "img":  # the only one that does not end
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -108,3 +114,50 @@ def test_blanks_are_visible() -> None:
     page = Page(answer("a b", ["a", " ", "\n"], ["x"])._repr_html_())
     assert "␣" in page.text
     assert "⏎" in page.text
+
+
+def looking(over: str, shape: tuple[int, ...], seen: Seen | None) -> Prediction:
+    """An answer of two tokens to something that is no text; one of them is not to be obeyed."""
+    weights = np.full((2, int(np.prod(shape))), 0.1, np.float32)
+    weights[0, 1] = 0.8
+    attention = Looked(over, shape, weights)
+    places = tuple(map(str, range(weights.shape[1])))
+    shown = (seen,) if seen else ()
+    tokens, sure = ("1", "<b>"), (-0.5, -0.5)
+    return Prediction("1 <b>", tokens, -1.0, sure, places, weights, (), attention, shown)
+
+
+FRAMES = np.zeros((3, 3, 8, 8), np.uint8)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+@pytest.mark.parametrize(
+    ("over", "shape", "seen", "pictures"),
+    [
+        ("grid", (2, 3), Seen("image", FRAMES[:1]), (4, 2)),
+        ("frames", (3,), Seen("video", FRAMES), (3, 0)),
+        ("times", (5,), Seen("sound", np.ones((40, 8)), 0.4), (3, 2)),
+    ],
+)
+def test_what_was_looked_at_is_shown(
+    over: str, shape: tuple[int, ...], seen: Seen, pictures: tuple[int, int], shown: bool
+) -> None:
+    html = looking(over, shape, seen if shown else None)._repr_html_()
+    page = Page(html)
+    assert page.seen.count("img") == pictures[0 if shown else 1]
+    assert html.count('src="data:image/png;base64,') == page.seen.count("img")
+    assert "<b>" not in html
+
+
+def test_a_tour_is_drawn_where_the_points_are_seen() -> None:
+    square = Seen("points", np.array([[0.0, 0], [0, 1], [1, 1], [1, 0]]))
+    one = Prediction("1 2 3 4", ("1", "2", "3", "4"), -1.0, (-0.2,) * 5, seen=(square,))
+    page = Page(one._repr_html_())
+    assert page.seen.count("circle") == 5  # four points, and a ring around the first
+    lost = Prediction("1 9", ("1", "9"), -1.0, (-0.2,) * 3, seen=(square,))
+    assert "svg" not in Page(lost._repr_html_()).seen
+
+
+def test_one_input_alone_keeps_what_was_seen(tiny: Predictor) -> None:
+    assert tiny("abc").seen == ()  # a text is seen as it is
+    assert str(tiny(" ")) == ""

@@ -160,6 +160,8 @@ def counts(server: Running) -> dict[str, float]:
         (b'{"inputs": "a", "max_length": 1000000000}', "max_length"),
         (b'{"inputs": "a", "temperature": NaN}', "temperature"),
         (b'{"inputs": "a", "baem": 5}', "baem"),
+        (b'{"inputs": [{"texts": "a", "prefx": "b"}]}', "inputs.0.prefx"),
+        (b'{"inputs": [3]}', "inputs.0"),
         (b'{"inputs": "\\ud800"}', None),
         (json.dumps({"inputs": ["a"] * 300}).encode(), "inputs"),
         (json.dumps({"inputs": "a" * 30_000}).encode(), "inputs"),

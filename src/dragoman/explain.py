@@ -34,7 +34,7 @@ def explain(error: ValidationError, root: type[Spec]) -> str:
         return f"unknown key '{path[-1]}' in {'.'.join(where) or 'the config'}{hint}"
     value = problem.get("input")
     shown = f" (got {reprlib.repr(value)})" if not isinstance(value, dict | Spec) else ""
-    return f"{'.'.join(path) or 'the config'}: {_plain(problem['msg'])}{shown}"
+    return f"{'.'.join(path) or 'the config'}: {plain(problem['msg'])}{shown}"
 
 
 PLAIN = {  # what the checker says, and what people say
@@ -50,9 +50,10 @@ PLAIN = {  # what the checker says, and what people say
 }
 
 
-def _plain(said: str) -> str:
-    """
-    >>> _plain("Input should be a valid integer, unable to parse string as an integer")
+def plain(said: str) -> str:
+    """What pydantic says of a value, as people say it.
+
+    >>> plain("Input should be a valid integer, unable to parse string as an integer")
     'must be a whole number'
     """
     said = said.lower().split(", unable to")[0].split(", got a number with")[0]

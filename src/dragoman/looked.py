@@ -98,14 +98,17 @@ def looked(loaded: Loaded, query: Query, weights: Floats, padded: Sequence[Layou
 
 
 def labels(loaded: Loaded, query: Query) -> tuple[str, ...]:
-    """What an input's weights lie over, by name: the tokens of a text, else numbers."""
+    """What an input's weights lie over, by name: the tokens of a text, else numbers; points are
+    counted from 1, as answers do.
+    """
     found: list[str] = []
     for field, layout, row in _columns(loaded, query):
         if isinstance(field, TextField):
             end = field.units.tokens([EOS]) if field.spec.signs != "none" else []
             found += [*field.tokens(row), *end]
         else:
-            found += [f"{t:.2f}" for t in times(field, layout)] or layout.labels()
+            counted = [str(n + 1) for n in range(layout.size)] if layout.over == "points" else []
+            found += [f"{t:.2f}" for t in times(field, layout)] or counted or layout.labels()
     return tuple(found)
 
 

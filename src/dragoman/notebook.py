@@ -12,9 +12,21 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dragoman.data.seen import Seen
+from dragoman.glimpses import Part, glimpse, tour
+
+HEAD, BLANK = "font-weight:normal;padding:0 3px", "▁"
+BESIDE = HEAD + ";text-align:right"
 LARGEST = 64  # rows or columns of an alignment that are still readable as a table
 VISIBLE = str.maketrans({" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"})
 BLUE, INK = "31,119,180", "color:#111"  # the ink is fixed: dark themes would write white on white
+
+
+class Attention(Part, Protocol):
+    """Where a model looked, and what that lies over."""
+
+    @property
+    def parts(self) -> Sequence[Part]: ...
 
 
 class Answer(Protocol):
@@ -34,6 +46,10 @@ class Answer(Protocol):
     def alignment(self) -> npt.NDArray[np.float32] | None: ...
     @property
     def alternatives(self) -> Sequence["Answer"]: ...
+    @property
+    def attention(self) -> Attention | None: ...
+    @property
+    def seen(self) -> Sequence[Seen]: ...
 
 
 def as_html(answer: Answer) -> str:
@@ -44,7 +60,8 @@ def as_html(answer: Answer) -> str:
     >>> "<b>" in page, "&lt;b&gt;" in page
     (False, True)
     """
-    parts = [_headline(answer), _tokens(answer), _alignment(answer), _alternatives(answer)]
+    looked = _tour(answer) + (_sights(answer) or _alignment(answer))
+    parts = [_headline(answer), _tokens(answer), looked, _alternatives(answer)]
     return f'<div style="font-family:sans-serif;line-height:1.6">{"".join(parts)}</div>'
 
 
@@ -70,17 +87,51 @@ def _level(probability: float) -> int:
     return round(130 + 125 * min(probability, 1.0))
 
 
+def _tour(answer: Answer) -> str:
+    """The way through points in the plane, where the answer is one."""
+    points = next((one.values for one in answer.seen if one.kind == "points"), None)
+    stops = [int(token) - 1 for token in answer.tokens if token.isdigit()]
+    if points is None or points.shape[1:] != (2,) or len(stops) < max(len(answer.tokens), 2):
+        return ""
+    return tour(points, stops) if max(stops) < len(points) and min(stops) >= 0 else ""
+
+
+def _sights(answer: Answer) -> str:
+    """Where the model looked, if that is not all text."""
+    seen = answer.attention
+    if seen is None or not seen.weights.size:
+        return ""
+    parts = seen.parts or [seen]
+    if all(part.over in ("tokens", "points") for part in parts):
+        return ""
+    tokens, begin, drawn = [token.translate(VISIBLE) for token in answer.tokens], 0, []
+    for part in parts:
+        labels = answer.source[begin : begin + part.weights.shape[1]]
+        begin += part.weights.shape[1]
+        text = part.over == "tokens"
+        drawn.append(
+            _table(part.weights, labels, answer.tokens)
+            if text
+            else glimpse(part, tokens, answer.seen)
+        )
+    return "".join(drawn)
+
+
 def _alignment(answer: Answer) -> str:
     weights = answer.alignment
     if weights is None or not weights.size:
         return ""
+    return _table(weights, answer.source, answer.tokens)
+
+
+def _table(weights: npt.NDArray[np.float32], source: Sequence[str], tokens: Sequence[str]) -> str:
     if max(weights.shape) > LARGEST:
         rows, columns = weights.shape
         return f"<div><small>alignment: {rows} × {columns}, too large to show</small></div>"
-    labels = "".join(f"<th>{_safe(token.translate(VISIBLE))}</th>" for token in answer.source)
+    labels = "".join(f'<th style="{HEAD}">{_label(token)}</th>' for token in source)
     rows = "".join(
-        f"<tr><th>{_safe(token.translate(VISIBLE))}</th>{''.join(map(_cell, row))}</tr>"
-        for token, row in zip(answer.tokens, weights.tolist(), strict=False)
+        f'<tr><th style="{BESIDE}">{_label(token)}</th>{"".join(map(_cell, row))}</tr>'
+        for token, row in zip(tokens, weights.tolist(), strict=False)
     )
     style = "border-collapse:collapse;font-size:small"
     return f'<table style="{style}"><tr><td></td>{labels}</tr>{rows}</table>'
@@ -99,6 +150,12 @@ def _alternatives(answer: Answer) -> str:
         for one in answer.alternatives
     )
     return f'<ol start="2" style="margin:4px 0">{"".join(items)}</ol>'
+
+
+def _label(token: str) -> str:
+    """A token beside weights; that a word begins with it need not be said there."""
+    plain = token.removeprefix(BLANK) or token
+    return _safe(plain.translate(VISIBLE))
 
 
 def _safe(text: str) -> str:

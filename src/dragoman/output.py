@@ -4,8 +4,6 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from dragoman.predict import Prediction, Scored
 
 
@@ -24,7 +22,9 @@ def as_text(prediction: Prediction, place: int) -> str:
 
 
 def as_json(prediction: Prediction, place: int) -> str:
-    """All that is known, as one JSON object."""
+    """All that is known, as one JSON object; `attention` says what its weights lie over (tokens,
+    grid, frames, times, points), in which shape.
+    """
     return json.dumps(_tree(prediction), ensure_ascii=False)
 
 
@@ -41,6 +41,7 @@ def as_pharaoh(prediction: Prediction, place: int) -> str:
     """Source-target links: for each token written, the source token it looked at most (the end sign
     aside).
 
+    >>> import numpy as np
     >>> weights = np.array([[0.1, 0.8, 0.1], [0.6, 0.2, 0.2]], np.float32)
     >>> as_pharaoh(Prediction("b a", ("b", "a"), 0.0, (), ("a", "b", "</s>"), weights), 0)
     '1-0 0-1'
@@ -91,9 +92,6 @@ def _tree(prediction: Prediction) -> dict[str, Any]:
         "score": round(prediction.score, 6),
         "log_probs": [round(value, 6) for value in prediction.log_probs],
         "source": prediction.source,
-        "alignment": None
-        if prediction.alignment is None
-        else np.round(prediction.alignment.astype(float), 4).tolist(),
         "attention": None if prediction.attention is None else prediction.attention.tree(),
     }
     if prediction.alternatives:

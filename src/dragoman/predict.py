@@ -15,6 +15,7 @@ from dragoman.config import Config, SearchSpec, resolve_search
 from dragoman.core import EOS, PAD, Hypotheses, move
 from dragoman.data.batches import Examples, Ragged
 from dragoman.data.files import UnreadableError
+from dragoman.data.seen import Seen
 from dragoman.data.text import Listed
 from dragoman.decode import Asked, Query, ask, decode, team
 from dragoman.errors import UserError
@@ -56,9 +57,16 @@ class Predictor:
         """A text in, a prediction out; a list in, a list out. Options are those of `search`.
         A model that reads several columns takes a tuple of texts for each input.
         """
-        several = inputs if isinstance(inputs, list) else [inputs]
-        results = self.predict(several, self.options(**options))
-        return results if isinstance(inputs, list) else results[0]
+        if isinstance(inputs, list):
+            return self.predict(inputs, self.options(**options))
+        query = self._query(inputs)
+        (one,) = self.predict([query] if query else [inputs], self.options(**options))
+        return replace(one, seen=self.seen(query)) if query else one
+
+    def seen(self, query: Query) -> tuple[Seen, ...]:
+        """The columns of an input that are no text, as the model sees them."""
+        pairs = zip(self.fields.sources.values(), query.ids, strict=False)
+        return tuple(one for field, row in pairs if (one := field.seen(row)) is not None)
 
     def options(self, **changes: object) -> SearchSpec:
         """The model's own search options with some changed; unknown names are refused."""

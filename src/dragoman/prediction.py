@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dragoman.data.seen import Seen
 from dragoman.looked import Floats, Looked
 
 
@@ -19,6 +20,7 @@ class Prediction:
     alignment: Floats | None = field(default=None, repr=False)  # (tokens, source): attention ...
     alternatives: tuple["Prediction", ...] = field(default=(), repr=False)  # the next best
     attention: Looked | None = field(default=None, repr=False)  # ... and what it lies over
+    seen: tuple[Seen, ...] = field(default=(), repr=False, compare=False)  # of one input alone
 
     def __str__(self) -> str:
         return self.text

@@ -13,6 +13,7 @@ from dragoman.core import BOS, EOS
 from dragoman.data.batches import Ragged
 from dragoman.data.columns import Column
 from dragoman.data.positions import Positions
+from dragoman.data.seen import Seen
 from dragoman.data.text import FIRST, UNITS, Listed, UnitName, Units
 from dragoman.errors import UserError
 from dragoman.spec import Spec
@@ -70,6 +71,10 @@ class Field:
     def describe(self) -> str:
         """What is read, for people."""
         return str(self.spec.kind)
+
+    def seen(self, row: Any) -> Seen | None:
+        """A row of the column as something to look at; nothing where it is read as text."""
+        return None
 
 
 class TextSpec(Spec):

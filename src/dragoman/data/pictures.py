@@ -17,6 +17,7 @@ from dragoman.core import Padded
 from dragoman.data.columns import Arrays, Column, Ints, Rows
 from dragoman.data.files import UnreadableError
 from dragoman.data.media import Array, Media
+from dragoman.data.seen import Seen
 from dragoman.errors import UserError
 from dragoman.spec import Spec
 
@@ -106,6 +107,9 @@ class ImageField(Media):
 
     def describe(self) -> str:
         return f"pictures of {self.spec.height} × {self.spec.width}, {self.spec.colour}"
+
+    def seen(self, row: Array) -> Seen:
+        return Seen(self.spec.kind, row, whole=self.spec.aspect == "stretch")
 
     def none(self) -> Array:
         return np.zeros((0, self.size, self.spec.height, self.spec.width), np.uint8)

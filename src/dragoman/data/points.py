@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from dragoman.data.columns import Arrays
 from dragoman.data.fields import LOOK, Field
+from dragoman.data.seen import Seen
 from dragoman.errors import UserError
 from dragoman.geometry import read_points
 from dragoman.spec import Size, Spec
@@ -88,6 +89,9 @@ class PointsField(Field):
                 rows.append(np.zeros((0, self.size), np.float32))
                 bad[place] = str(error)
         return self.column(rows), bad
+
+    def seen(self, row: Floats) -> Seen:
+        return Seen(self.spec.kind, row * self.spread + self.centre)
 
     def describe(self) -> str:
         return f"points of {self.size}"

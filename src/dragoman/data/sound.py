@@ -14,6 +14,7 @@ from dragoman.core import Padded
 from dragoman.data.columns import Arrays, Column, Ints, Rows
 from dragoman.data.files import Place, UnreadableError, content
 from dragoman.data.media import Array, Media
+from dragoman.data.seen import Seen
 from dragoman.data.spectra import log_mel
 from dragoman.data.waves import Heard, hear
 from dragoman.errors import UserError
@@ -111,6 +112,9 @@ class SoundField(Media):
     def describe(self) -> str:
         spec = self.spec
         return f"sound at {spec.rate:,} Hz, {spec.bands} bands every {1000 * spec.hop:g} ms"
+
+    def seen(self, row: Array) -> Seen:
+        return Seen(self.spec.kind, row, len(row) * self.spec.hop)
 
     def none(self) -> Array:
         return np.zeros((0, self.size), np.float16)

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response, StreamingResponse
@@ -16,11 +16,11 @@ from dragoman.decode import Asked, Query
 from dragoman.errors import UserError
 from dragoman.live import Stroke
 from dragoman.serve import page, runs
-from dragoman.serve.batcher import FullError, Job, LateError
+from dragoman.serve.batcher import FullError, Job, LateError, Row
 from dragoman.serve.counters import Counters
 from dragoman.serve.guard import Guard
 from dragoman.serve.models import Models, Served
-from dragoman.serve.requests import MEDIA, RequestError, body_schema, granted, of_address, parsed
+from dragoman.serve.requests import RequestError, body_schema, granted, is_file, of_address, parsed
 from dragoman.serve.schema import PredictRequest, PredictResponse, Trouble, answer
 from dragoman.serve.settings import Settings
 from dragoman.streaming import refuse
@@ -121,30 +121,33 @@ class Desk:
         return _json({"version": served.version, "curves": finite, "samples": samples})
 
     async def predict(self, request: Request) -> Response:
-        kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-        if kind.split("/")[0] in MEDIA:
-            wanted = of_address(request)
-            served = self._served(wanted.model)
-            asked: Sequence[Asked | Query] = await self._read(served, wanted, await request.body())
-        elif kind == "application/json":
-            wanted = parsed(await request.body())
-            served = self._served(wanted.model)
-            asked = granted(served.asked, wanted)
-        else:
-            raise RequestError(
-                415, "send application/json, or a picture or a sound", "content-type"
-            )
-        job, inbox = self._job(served, wanted, asked)
+        asking = await self._understood(request)
+        job, inbox = self._job(asking)
         try:
-            served.batcher.submit(job)
+            asking.served.batcher.submit(job)
         except FullError:
             raise RequestError(429, "the queue is full: try again", wait=1) from None
+        wanted = asking.wanted
         if wanted.stream:
             events = self._events(job, inbox, wanted)
             return StreamingResponse(events, media_type="text/event-stream", headers=UNSTORED)
         rows = await self._wait(request, job, inbox)
-        answers = [answer(row.prediction, wanted.alignment, row.places) for row in rows]
-        return _json({"model": served.name, "predictions": answers})
+        answers = [_answer(row, job, wanted) for row in rows]
+        return _json({"model": asking.served.name, "predictions": answers})
+
+    async def _understood(self, request: Request) -> "Asking":
+        """What is asked of which model: in JSON, or by a file and its address."""
+        kind = request.headers.get("content-type", "")
+        if is_file(kind):
+            wanted = of_address(request)
+            served = self._served(wanted.model)
+            return await self._read(served, wanted, await request.body())
+        if kind.split(";")[0].strip().lower() == "application/json":
+            wanted = parsed(await request.body())
+            served = self._served(wanted.model)
+            return Asking(served, wanted, granted(served.asked, wanted))
+        told = "send application/json, or a picture, a sound or a clip"
+        raise RequestError(415, told, "content-type")
 
     def _served(self, name: str | None) -> Served:
         found = self.models.find(name)
@@ -152,15 +155,18 @@ class Desk:
             raise RequestError(404, f"there is no model '{name}' here", "model")
         return found
 
-    async def _read(self, served: Served, wanted: PredictRequest, content: bytes) -> list[Query]:
+    async def _read(self, served: Served, wanted: PredictRequest, content: bytes) -> "Asking":
         """A file that was sent, read by one thread at a time: large pictures take memory."""
-        async with self.reading:
-            read = partial(served.seen, content=content)
-            return await asyncio.to_thread(granted, read, wanted)
 
-    def _job(
-        self, served: Served, wanted: PredictRequest, asked: Sequence[Asked | Query]
-    ) -> tuple[Job, "asyncio.Queue[Any]"]:
+        def read() -> Asking:
+            (query,) = granted(partial(served.seen, content=content), wanted)
+            return Asking(served, wanted, [query], served.shown(query) if wanted.show else [])
+
+        async with self.reading:
+            return await asyncio.to_thread(read)
+
+    def _job(self, asking: "Asking") -> tuple[Job, "asyncio.Queue[Any]"]:
+        served, wanted, asked, shown = asking
         loop, inbox = asyncio.get_running_loop(), asyncio.Queue[Any]()
 
         def tell(news: Any) -> None:
@@ -176,7 +182,8 @@ class Desk:
         if wanted.stream and len(asked) > 1:
             raise RequestError(422, "one input is streamed at a time", "inputs")
         deadline = time.monotonic() + self.settings.timeout
-        return Job(list(asked), options, deadline, tell, wanted.choices, wanted.stream), inbox
+        more = (wanted.choices, wanted.stream, list(shown))
+        return Job(list(asked), options, deadline, tell, *more), inbox
 
     async def _wait(self, request: Request, job: Job, inbox: "asyncio.Queue[Any]") -> Any:
         """The job's rows; if the client goes away or the time is over, the job is dropped."""
@@ -208,7 +215,7 @@ class Desk:
                         yield _event("token", _stroke(news, wanted.alignment))
                         continue
                     (row,) = _sound(news)
-                    yield _event("done", answer(row.prediction, wanted.alignment, row.places))
+                    yield _event("done", _answer(row, job, wanted))
                     return
         except (TimeoutError, LateError):
             yield _event("error", {"error": f"no answer within {self.settings.timeout:g} seconds"})
@@ -218,7 +225,20 @@ class Desk:
             job.gone = True
 
 
+class Asking(NamedTuple):
+    """A request that was understood."""
+
+    served: Served
+    wanted: PredictRequest
+    asked: Sequence[Asked | Query]
+    shown: Sequence[dict[str, Any]] = ()
+
+
 UNSTORED = {"cache-control": "no-store", "x-accel-buffering": "no"}
+
+
+def _answer(row: Row, job: Job, wanted: PredictRequest) -> dict[str, Any]:
+    return answer(row.prediction, wanted.alignment, row.places, job.shown)
 
 
 def _clock(job: Job) -> float:

@@ -54,6 +54,7 @@ class Job:
     tell: Callable[[Any], None]
     choices: int = 0
     stream: bool = False
+    shown: list[dict[str, Any]] = field(default_factory=list)  # what the model sees of a file
     gone: bool = False  # nobody waits for it any more
     begun: int = 0  # inputs that were taken up
     rows: dict[int, Row] = field(default_factory=dict)

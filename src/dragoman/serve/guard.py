@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dragoman.serve.counters import Counters
+from dragoman.serve.requests import is_file
 from dragoman.serve.settings import Settings
 
 Message = MutableMapping[str, Any]
@@ -124,8 +125,8 @@ class Guard:
         """How large the body may be; what we would have to unpack is refused."""
         if headers.get("content-encoding", "identity") != "identity":
             raise RefusedError(415, "compressed requests are not taken: send them as they are")
-        kind = headers.get("content-type", "").split("/")[0].strip().lower()
-        limit = self.settings.media if kind in ("image", "audio", "video") else self.settings.body
+        file = is_file(headers.get("content-type", ""))
+        limit = self.settings.media if file else self.settings.body
         length = headers.get("content-length", "0")
         if length.isdigit() and int(length) > limit:
             raise RefusedError(413, f"a body of this kind may have {limit} bytes, not {length}")

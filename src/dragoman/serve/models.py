@@ -75,6 +75,10 @@ class Served:
         ]
         return Query(asked, ids, (), begin_with(asked.prefix, (), fields.target))
 
+    def shown(self, query: Query) -> list[dict[str, Any]]:
+        """What the model sees of a file, as it is sent."""
+        return [one.tree() for one in self.predictor.seen(query) if one.kind != "points"]
+
     def _checked(self, asked: Asked) -> Asked:
         count = max(len(self.predictor.fields.sources), 1)
         if len(asked.texts) != count:

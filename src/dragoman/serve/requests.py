@@ -8,10 +8,12 @@ from starlette.requests import Request
 
 from dragoman.decode import Asked, Query
 from dragoman.errors import UserError
+from dragoman.serve.mistakes import mistake
 from dragoman.serve.schema import PredictRequest, Wish
 
 Read = TypeVar("Read", bound=Asked | Query)
-MEDIA = ("image", "audio", "video")
+MEDIA = ("image", "audio", "video")  # kinds of files ...
+BYTES = "application/octet-stream"  # ... and one that does not say (an array of frames)
 
 
 class RequestError(Exception):
@@ -19,6 +21,16 @@ class RequestError(Exception):
 
     def __init__(self, status: int, error: str, field: str | None = None, wait: int = 0) -> None:
         self.status, self.error, self.field, self.wait = status, error, field, wait
+
+
+def is_file(kind: str) -> bool:
+    """Whether a body of this content type is a file.
+
+    >>> is_file("image/png"), is_file("application/octet-stream"), is_file("text/plain")
+    (True, True, False)
+    """
+    plain = kind.split(";", maxsplit=1)[0].strip().lower()
+    return plain == BYTES or plain.split("/")[0] in MEDIA
 
 
 def granted(read: Callable[[Wish], Read], wanted: PredictRequest) -> list[Read]:
@@ -52,9 +64,8 @@ def _checked(read: Callable[[], PredictRequest]) -> PredictRequest:
     try:
         return read()
     except ValidationError as error:
-        problem = error.errors(include_input=False, include_url=False)[0]
-        field = ".".join(str(part) for part in problem["loc"])
-        raise RequestError(422, f"{field or 'the body'}: {problem['msg']}", field or None) from None
+        told, field = mistake(error)
+        raise RequestError(422, told, field or None) from None
     except RecursionError:
         raise RequestError(422, "the body is nested too deeply") from None
 
@@ -63,7 +74,8 @@ def body_schema() -> dict[str, Any]:
     """What the body of a request may be, for the OpenAPI document."""
     binary = {"schema": {"type": "string", "format": "binary"}}
     content = {"application/json": {"schema": _schema()}}
-    return {"required": True, "content": content | {f"{kind}/*": binary for kind in MEDIA}}
+    files = (*(f"{kind}/*" for kind in MEDIA), BYTES)
+    return {"required": True, "content": content | dict.fromkeys(files, binary)}
 
 
 def _schema() -> dict[str, Any]:

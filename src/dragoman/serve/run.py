@@ -61,9 +61,11 @@ def make_server(app: object, settings: Settings) -> uvicorn.Server:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that is bound before anything is promised."""
+    """A socket that is bound before anything is promised. It says that it is TCP: asyncio sends
+    small pieces at once only where it knows, and answers would wait for the client's receipt.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))

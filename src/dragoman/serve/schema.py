@@ -70,6 +70,7 @@ class PredictRequest(Options):
     choices: Annotated[int, Field(ge=0, le=MAX_BEAM)] = Field(
         0, description="So many of the likeliest symbols at each place of the best answer."
     )
+    show: bool = Field(False, description="Show what the model sees of a picture, clip or sound.")
     stream: bool = Field(
         False, description="Server-sent events: one input, token by token (beam 1, or sampling)."
     )
@@ -99,7 +100,18 @@ class Attention(BaseModel):
     over: Literal["tokens", "grid", "frames", "times", "points", "several"]
     shape: list[int] = Field(description="Of what the weights of a row lie over.")
     weights: list[list[float]]
+    times: list[float] = Field([], description="In seconds, the middle of each place in time.")
     parts: list["Attention"] = Field([], description="Of several columns, each by itself.")
+
+
+class Sight(BaseModel):
+    """What the model sees of a column that is no text."""
+
+    kind: Literal["image", "video", "sound"]
+    frames: int = Field(description="Of a clip, side by side in the picture; steps of a sound.")
+    whole: bool = Field(description="Whether a picture is all there, with nothing around it.")
+    seconds: float | None = Field(None, description="How long a sound is.")
+    picture: str = Field(description="A PNG file as a `data:` address.")
 
 
 class Answer(BaseModel):
@@ -112,6 +124,7 @@ class Answer(BaseModel):
     source: list[str]
     attention: Attention | None = None
     choices: list[list[Symbol]] | None = None
+    seen: list[Sight] | None = None
     alternatives: list["Answer"] = []
 
 
@@ -130,9 +143,12 @@ class Trouble(BaseModel):
 
 
 def answer(
-    one: Prediction, alignment: bool = False, places: list[list[Choice]] | None = None
+    one: Prediction,
+    alignment: bool = False,
+    places: list[list[Choice]] | None = None,
+    shown: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """A prediction as it is sent.
+    """A prediction as it is sent, with what else could stand at its places and what was seen.
 
     >>> answer(Prediction("ba", ("b", "a"), -0.5, (-0.25, -0.25, 0.0)))["text"]
     'ba'
@@ -151,5 +167,7 @@ def answer(
             [{"token": c.token, "log_prob": round(c.log_prob, 6)} for c in place]
             for place in places
         ]
+    if shown:
+        tree["seen"] = shown
     tree["alternatives"] = [answer(other, alignment) for other in one.alternatives]
     return tree

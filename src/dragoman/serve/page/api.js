@@ -56,7 +56,7 @@ function posted({ file, inputs, ...rest }) {
   for (const [name, value] of Object.entries(rest)) {
     for (const one of Array.isArray(value) ? value : [value]) given.append(name, one);
   }
-  return ["v1/predict?" + given, file, file.type];
+  return ["v1/predict?" + given, file, /^(image|audio|video)\//.test(file.type) ? file.type : "application/octet-stream"];
 }
 
 export async function predict(given, signal) {

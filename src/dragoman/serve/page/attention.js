@@ -116,7 +116,7 @@ export class Sight {
         : side === "target" ? this.weights?.[at]?.[node.dataset.at] : this.weights?.[node.dataset.at]?.[at];
       if (node.className.includes("bit")) node.style.setProperty("--w", (weight ?? 0) / (this.top ?? 1));
     }
-    for (const node of this.view.querySelectorAll("figure[data-at], .bar-row")) {
+    for (const node of this.view.querySelectorAll("figure[data-at], tr[data-at], .bar-row[data-at]")) {
       node.classList.toggle("lit", side === "target" && Number(node.dataset.at) === at);
     }
     const key = side === "target" ? "t" : "s";

@@ -3,8 +3,11 @@
 import { make, svg } from "./text.js";
 
 const [WIDE, HIGH, LEFT, BOTTOM, TOP] = [250, 150, 32, 24, 10];
-const NAMES = { loss: "loss", perplexity: "perplexity", bits: "bits per character", bleu: "BLEU", chrf: "chrF", cer: "CER", wer: "WER", per: "PER", exact: "exact match", accuracy: "accuracy" };
-const PERCENT = new Set(["cer", "wer", "per", "exact", "accuracy", "f1-macro", "f1-entity"]);
+const NAMES = {
+  bits: "bits per character", bleu: "BLEU", bleu1: "BLEU-1", bleu4: "BLEU-4", chrf: "chrF", cider: "CIDEr", cer: "CER", wer: "WER", per: "PER", exact: "exact match",
+  "rouge-captions": "ROUGE-L", "f1-macro": "macro F1", "f1-entity": "entity F1", tour: "tour length", "tour-valid": "valid tours", "hull-area": "hull area",
+};
+const PERCENT = new Set(["cer", "wer", "per", "exact", "accuracy", "f1-macro", "f1-entity", "tour", "tour-valid"]);
 
 export function charts(rows) {
   const seen = new Set(rows.flatMap((row) => Object.keys(row)));
@@ -38,7 +41,7 @@ function plot(all, lines) {
   const y = (value) => HIGH - BOTTOM - ((value - low) / (high - low)) * (HIGH - BOTTOM - TOP);
   const rules = ticks.flatMap((value) => [
     svg("line", { class: "rule", x1: LEFT, x2: WIDE - 12, y1: y(value), y2: y(value) }),
-    svg("text", { x: LEFT - 6, y: y(value) + 3.5, "text-anchor": "end" }, round(value)),
+    svg("text", { x: LEFT - 6, y: y(value) + 3.5, "text-anchor": "end" }, tick(value, ticks[1] - ticks[0])),
   ]);
   const feet = [[0, "start"], [right, "end"]].map(([step, anchor]) =>
     svg("text", { x: x(step), y: HIGH - 8, "text-anchor": anchor }, step ? `${step.toLocaleString("en")} steps` : "0"));
@@ -57,4 +60,6 @@ function nice(low, high) {
   return ticks;
 }
 
+/** As many digits as tell a tick from the next. */
+const tick = (value, step) => value.toFixed(Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
 const round = (value) => Math.abs(value) >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(3)));

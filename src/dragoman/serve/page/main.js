@@ -6,7 +6,7 @@ import { fileField, isFile, pointsField } from "./sense.js";
 import * as state from "./state.js";
 import { make, safely } from "./text.js";
 
-const TITLES = { image: "Picture", sound: "Sound", video: "Clip", points: "Points" };
+const TITLES = { text: "Text", image: "Picture", sound: "Sound", video: "Clip", points: "Points" };
 const PAUSE = 180; // milliseconds after the last key
 const LOOK = 1500; // milliseconds between looks at a run in progress
 const by = (id) => document.getElementById(id);
@@ -71,7 +71,7 @@ function layout() {
   fields = columns.map(({ kind, name }) => (isFile(kind) ? fileField(kind, () => soon()) : kind === "points" ? pointsField(() => soon()) : textField(name)));
   fields.forEach((field, at) => { if (!isFile(field.kind) && before[at]) field.value = before[at]; });
   by("fields").replaceChildren(...fields.map((field, at) => {
-    const title = columns.length > 1 ? columns[at].name : field.kind === "text" ? (columns[at].name === "prompt" ? "Prompt" : "Text") : TITLES[field.kind] ?? field.kind;
+    const title = columns[at].name === "source" ? TITLES[field.kind] ?? field.kind : columns[at].name.replace(/^./u, (letter) => letter.toUpperCase());
     return make(field.kind === "text" ? "label" : "div", { class: "field" }, make("span", {}, title), field.node);
   }));
 }

@@ -11,6 +11,7 @@ import { make, safely } from "./text.js";
 const LIKELY = 6; // symbols in a menu
 const FRAME = 50; // milliseconds between two looks at an answer that grows
 const RANKED = 5; // answers in the list
+const minus = (score) => score.toFixed(2).replace("-0.00", "0.00").replace("-", "−");
 const DASH = "–";
 const UNITS = { char: "characters", word: "words", subword: "subwords", label: "a label", position: "places of its input" };
 
@@ -70,6 +71,7 @@ export class Panel {
     if (file ? !file.value : wanted.length && !texts.some((text) => text.trim())) return this.blank();
     const inputs = file ? texts : [texts.length > 1 ? texts : texts[0]];
     const body = { model: this.name, file: file?.value, inputs, alignment: true, choices: LIKELY, prefix: this.prefix, ...options };
+    if (file) body.show = true;
     this.parts.free.hidden = !this.prefix.length;
     try {
       if (options.beam > 1 || this.model.reverse) {
@@ -101,7 +103,7 @@ export class Panel {
 
   /** The best answers of a beam, beside the one that was streamed. */
   async others(body, signal) {
-    const [found] = await api.predict({ ...body, n_best: RANKED, beam: RANKED, sample: false, choices: 0, alignment: false }, signal);
+    const [found] = await api.predict({ ...body, n_best: RANKED, beam: RANKED, sample: false, choices: 0, alignment: false, show: false }, signal);
     this.rank(found);
   }
 
@@ -124,17 +126,17 @@ export class Panel {
     });
     if (!answer.tokens.length) this.parts.text.append(make("span", {}, "(the model wrote nothing)"));
     const mean = Math.exp(answer.score / Math.max(1, answer.log_probs.length));
-    this.parts.score.textContent = `log p = ${answer.score.toFixed(2)} · ${(mean * 100).toFixed(0)} % a token`;
+    this.parts.score.textContent = `log p = ${minus(answer.score)} · ${(mean * 100).toFixed(0)} % a token`;
     this.parts.spoken.textContent = answer.text;
     this.fields.find((field) => field.visit)?.visit(answer.tokens);
     this.see(answer);
   }
 
   /** Where the model looked: at tokens, or at something that is shown as what it is. */
-  see({ attention, tokens, source }) {
+  see({ attention, tokens, source, seen }) {
     const textual = attention && (attention.parts?.length ? attention.parts : [attention]).every((part) => part.over === "tokens");
     const preview = this.fields.find((field) => field.preview)?.preview;
-    const other = attention?.weights.length && !textual ? sight(attention, tokens, preview) : null;
+    const other = attention?.weights.length && !textual ? sight(attention, tokens, preview, seen, source) : null;
     this.parts.sight.hidden = !(attention?.weights.length && (textual || other));
     this.parts.sight.querySelector(".switch").hidden = !textual;
     if (textual && attention.weights.length) this.sight.show(source, tokens, attention.weights);
@@ -156,7 +158,7 @@ export class Panel {
       const bar = make("i");
       bar.style.width = `${Math.max(1.5, Math.exp(one.score - top) * 100)}%`;
       return make("li", {}, make("span", { class: "what", dir: "auto" }, ...(one.text ? safely(one.text) : ["∅"])),
-        make("span", { class: "share", "aria-hidden": "true" }, bar), make("small", {}, one.score.toFixed(2).replace("-", "−")));
+        make("span", { class: "share", "aria-hidden": "true" }, bar), make("small", {}, minus(one.score)));
     }));
   }
 

@@ -2,7 +2,7 @@
 
 import { make, svg } from "./text.js";
 
-const TYPES = { image: "image/*", sound: "audio/*", video: "video/*" };
+const TYPES = { image: "image/*", sound: "audio/*", video: "video/*,.npy" };
 const NAMES = { image: "a picture", sound: "a sound", video: "a clip" };
 const SIDE = 320; // of the square that points are clicked on
 
@@ -20,9 +20,9 @@ export function fileField(kind, changed) {
     if (field.url) URL.revokeObjectURL(field.url);
     [field.value, field.url] = [file, URL.createObjectURL(file)];
     const source = { src: field.url, alt: "what the model looks at", controls: true, class: "preview" };
-    field.preview = make({ image: "img", sound: "audio", video: "video" }[kind], source);
+    field.preview = file.name.endsWith(".npy") ? null : make({ image: "img", sound: "audio", video: "video" }[kind], source);
     hint.textContent = file.name;
-    show.replaceChildren(field.preview);
+    show.replaceChildren(...(field.preview ? [field.preview] : []));
     changed();
   };
   input.addEventListener("change", () => take(input.files[0]));
