@@ -23,7 +23,7 @@ from served import Running, serving  # noqa: E402
 from test_serve import events  # noqa: E402
 from test_served_senses import picture, send  # noqa: E402
 
-SMALL = {"attention": {"size": 8}, "decoder": {"hidden": 16, "dropout": 0.0, "readout_size": 8}}
+SMALL: dict[str, Any] = {"attention": {"size": 8}, "decoder": {"hidden": 16, "dropout": 0.0}}
 WATCHER: dict[str, Any] = {
     "data": {
         "dev_rows": 2,
@@ -34,6 +34,7 @@ WATCHER: dict[str, Any] = {
         "encoder": {"kind": "video", "hidden": 8, "frame": {"kind": "image", "widths": [4]}},
         "head": {"embedding": 8},
         **SMALL,
+        "decoder": {"hidden": 16, "readout_size": 8},
     },
     "train": {"max_steps": 40, "batch_size": 8, "lr": 0.02},
 }

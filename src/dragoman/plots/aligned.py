@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from dragoman.errors import UserError, did_you_mean
-from dragoman.plots.canvas import INK, WIDEST, Floats, Picture, canvas, kept, needed
-from dragoman.plots.labels import Labels, as_is, labels, widest, width
+from dragoman.plots.canvas import INK, WIDEST, Floats, Picture, canvas, kept, key, needed
+from dragoman.plots.labels import Labels, as_is, labels, visual, widest, width
+
+END = "</s>"  # of a source: it is not worth turning all others for it
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,6 +64,8 @@ def _check(weights: Floats, source: Sequence[str], target: Sequence[str]) -> Non
 
 def _heat(weights: Floats, given: Labels) -> "Figure":
     rows, columns = weights.shape
+    order = visual(given.source)
+    weights, source = weights[:, order], [given.source[place] for place in order]
     cell = min(0.32, WIDEST / max(rows, columns))
     figure, axes = canvas(columns * cell, rows * cell)
     top = weights.max() if weights.max() > 0 else 1.0
@@ -71,16 +75,11 @@ def _heat(weights: Floats, given: Labels) -> "Figure":
     axes.grid(which="minor", color="#e4e8ec", linewidth=min(0.6, 3 * cell))
     axes.xaxis.tick_top()
     axes.tick_params(which="both", length=0, pad=4)
-    turn = 90 if widest(given.source) > 2 else 0
-    _write(axes.xaxis, np.arange(0.0, columns), given.source, given.fonts, cell, turn)
+    turn = 90 if widest([token for token in source if token != END] or [""]) > 2 else 0
+    _write(axes.xaxis, np.arange(0.0, columns), source, given.fonts, cell, turn)
     _write(axes.yaxis, np.arange(0.0, rows), given.target, given.fonts, cell)
     _title(axes, given)
-    share = min(1.0, 1.6 / (rows * cell))  # a small scale at the top right
-    scale = axes.inset_axes(
-        (1 + 0.12 / (columns * cell), 1 - share, 0.09 / (columns * cell), share)
-    )
-    figure.colorbar(picture, cax=scale, ticks=[0, top], format="%.2g").outline.set_visible(False)
-    scale.tick_params(labelsize=7, length=0, pad=2)
+    key(axes, picture, float(top), columns * cell, rows * cell)
     return figure
 
 
@@ -125,8 +124,17 @@ def _lines(given: Labels) -> Lines:
         widths = [np.full(len(text), cell) for text in texts]
     longest = max(1.0, *(w.sum() for w in widths))
     widths = [w * min(2, longest / w.sum()) for w in widths]  # a short line is spaced out a little
-    above, below = ((longest - w.sum()) / 2 + w.cumsum() - w / 2 for w in widths)
+    above, below = (_spread(text, w, longest) for text, w in zip(texts, widths, strict=True))
     return Lines(above, below, longest, cell)
+
+
+def _spread(text: list[str], widths: Floats, longest: float) -> Floats:
+    """The centres of tokens side by side, in the middle of a line."""
+    order = visual(text)
+    centres = np.empty(len(text))
+    across = widths[order]
+    centres[order] = (longest - across.sum()) / 2 + across.cumsum() - across / 2
+    return centres
 
 
 def _threads(weights: Floats, lines: Lines) -> "LineCollection":

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 BASE_FONT = "DejaVu Sans"  # comes with matplotlib, so it is always there
 LONGEST = 24  # characters of a label
+WORD = "▁"  # how a subword says that a word begins
 _SIGNS = {"\n": "↵", "\t": "⇥"}
 _JOINERS = "\u200c\u200d"  # they shape the letters beside them and have no look of their own
 
@@ -49,9 +50,12 @@ def labels(source: Sequence[str], target: Sequence[str], title: str) -> Labels:
 
 
 def _visible(token: str) -> str:
-    """Spaces and controls as signs, nothing at all as the empty set, much too long a token cut."""
+    """Spaces and controls as signs, nothing at all as the empty set, much too long a token cut;
+    that a word begins with a subword need not be said where each stands by itself.
+    """
     if not token:
         return "∅"
+    token = (token.removeprefix(WORD) or " ").replace(WORD, " ")
     shown = "".join(map(_sign, token)) if token not in _JOINERS else _code(token)
     return shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + "…"
 
@@ -135,6 +139,38 @@ def _unlisted(wanted: set[str]) -> dict[str, set[str]]:
         if _covered(file, wanted):
             fontManager.addfont(file)
     return _listed(wanted)
+
+
+def visual(tokens: Sequence[str]) -> list[int]:
+    """The tokens of a line from left to right, by number: Arabic and Hebrew begin at the right, but
+    numbers and Latin words in them do not.
+
+    >>> visual(["a", "b"]), visual(["א", "ב", "1", "2", "</s>"])
+    ([0, 1], [4, 2, 3, 1, 0])
+    """
+    ways = [_way(token) for token in tokens]
+    strong = next((way for way in ways if way in ("R", "L")), "L")
+    order = list(range(len(tokens)))
+    if strong == "L":
+        return order
+    order.reverse()
+    begin = 0
+    while begin < len(order):
+        end = begin + 1
+        if ways[order[begin]] in ("L", "N"):
+            while end < len(order) and ways[order[end]] in ("L", "N"):
+                end += 1
+            order[begin:end] = order[begin:end][::-1]
+        begin = end
+    return order
+
+
+def _way(token: str) -> str:
+    """R(ight to left), L(eft to right), N(umber), or nothing."""
+    if token.startswith("<") and token.endswith(">"):  # a sign of our own
+        return ""
+    kinds = {"R": "R", "AL": "R", "L": "L", "EN": "N", "AN": "N"}
+    return next((kinds[k] for k in map(unicodedata.bidirectional, token) if k in kinds), "")
 
 
 def width(token: str) -> int:

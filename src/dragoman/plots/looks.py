@@ -36,7 +36,9 @@ def look(
         fields, asked, one.attention.parts or (one.attention,), strict=True
     ):
         if part.over in SIGHTS:
-            return SIGHTS[part.over](field, value, part, one, path)
+            texts = [text for other, text in zip(fields, asked, strict=True) if other is not field]
+            title = " → ".join([*texts, one.text])
+            return SIGHTS[part.over](field, value, part, one.tokens, path, title)
     return alignment(one.alignment, one.source, one.tokens, path, style=style)
 
 
@@ -62,23 +64,23 @@ def _photo(pixels: Floats) -> Floats:
     return plain[..., 0] if plain.shape[-1] == 1 else plain
 
 
-def _grid(field: Any, value: str, part: Looked, one: Prediction, path: Any) -> Picture:
+def _grid(field: Any, value: str, part: Looked, tokens: Any, path: Any, title: str) -> Picture:
     """The picture as the model sees it: what is cut off was not looked at."""
-    weights = part.weights.reshape(len(one.tokens), *part.shape[-2:])
-    return over_picture(weights, _photo(field.encode(value)[0]), one.tokens, path, one.text)
+    weights = part.weights.reshape(len(tokens), *part.shape[-2:])
+    return over_picture(weights, _photo(field.encode(value)[0]), tokens, path, title)
 
 
-def _frames(field: Any, value: str, part: Looked, one: Prediction, path: Any) -> Picture:
+def _frames(field: Any, value: str, part: Looked, tokens: Any, path: Any, title: str) -> Picture:
     seen = field.encode(value)
     photos = [_photo(frame) for frame in seen] if np.ndim(seen) == 4 else []
-    return over_frames(part.weights, photos, one.tokens, path, one.text)
+    return over_frames(part.weights, photos, tokens, path, title)
 
 
-def _times(field: Any, value: str, part: Looked, one: Prediction, path: Any) -> Picture:
+def _times(field: Any, value: str, part: Looked, tokens: Any, path: Any, title: str) -> Picture:
     bands = np.asarray(field.encode(value), float)  # (S, bands)
     hop = getattr(field.spec, "hop", None)
     seconds = len(bands) * hop if hop else None
-    return over_sound(part.weights, bands.T, one.tokens, path, seconds, one.text)
+    return over_sound(part.weights, bands.T, tokens, path, seconds, title)
 
 
 SIGHTS: dict[str, Callable[..., Picture]] = {"grid": _grid, "frames": _frames, "times": _times}

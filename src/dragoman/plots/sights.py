@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dragoman.errors import UserError
-from dragoman.plots.canvas import WIDEST, Floats, Picture, blank, canvas, grid, kept, needed
+from dragoman.plots.canvas import WIDEST, Floats, Picture, blank, canvas, grid, kept, key, needed
 from dragoman.plots.labels import as_is, labels, line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-GLOW = "inferno"  # even steps of lightness: read by the colour-blind, and in grey
+FEW = 3  # times an even share: no weaker weight shines in full, however little the others are
 
 
 def over_picture(
@@ -36,22 +36,22 @@ def over_picture(
     columns = min(6, len(tokens) + 1)
     rows = -(-(len(tokens) + 1) // columns)
     tall, wide = np.shape(image)[:2]
-    head = 0.36 if title else 0.0
-    high = (1.9 * min(tall / wide, 2) + 0.32) * rows + head
+    head = 0.3 if title else 0.0
+    high = (1.9 * min(tall / wide, 2) + 0.26) * rows + head
     figure = blank(1.9 * columns, high)
     places = grid(figure, rows, columns)
     shown = labels(tokens, tokens, "")
     _photo(places[0], image)
     for place, token, glow in zip(places[1:], shown.target, weights, strict=False):
         _photo(place, image, faded=True)
-        _glow(place, glow / max(float(weights.max()), 1e-12), (tall, wide))
+        _glow(place, glow / _top(weights), (tall, wide))
         place.set_title(token, fontsize=11, pad=3, **as_is(shown.fonts))
     for spare in places[len(tokens) + 1 :]:
         spare.set_visible(False)
     if title:
         text, how = line(title)
         figure.suptitle(text, fontsize=12, **how)
-    figure.tight_layout(pad=0.4, rect=(0, 0, 1, 1 - head / high))
+    figure.subplots_adjust(0.01, 0.01, 0.99, 1 - (head + 0.26) / high, 0.04, 0.16)
     return kept(figure, path)
 
 
@@ -70,11 +70,12 @@ def over_frames(
     cell = min(0.85, WIDEST / count)
     shown = labels(tokens, tokens, title)
     figure, axes = canvas(count * cell, 0.34 * len(tokens))
-    top = weights.max() if weights.max() > 0 else 1.0
-    _table(axes, weights, top, shown.target, shown.fonts)
-    if not frames:
-        axes.set_xticks(range(count), [str(n + 1) for n in range(count)], fontsize=8)
-        axes.set_xlabel("frame", fontsize=10)
+    _table(axes, weights, shown.target, shown.fonts)
+    every = max(1, int(np.ceil(0.2 / cell)))
+    names = [str(n + 1) for n in range(count)]
+    axes.set_xticks(range(0, count, every), names[::every], fontsize=8)
+    axes.set_xlabel("frame", fontsize=10)
+    key(axes, axes.images[0], _top(weights), count * cell, 0.34 * len(tokens))
     high = 0.0
     for number, frame in enumerate(frames[:count]):
         tall, wide = np.shape(frame)[:2]
@@ -116,9 +117,9 @@ def over_sound(
     )
     above.set_ylabel("mel band", fontsize=10)
     shown = labels(tokens, tokens, "")
-    below.imshow(
-        weights, aspect="auto", cmap="Blues", vmin=0, extent=(0, long, len(tokens) - 0.5, -0.5)
-    )
+    extent, top = (0, long, len(tokens) - 0.5, -0.5), _top(weights)
+    shade = below.imshow(weights, aspect="auto", cmap="Blues", vmin=0, vmax=top, extent=extent)
+    key(below, shade, top, 6.0, rows * 0.8)
     every = max(1, int(np.ceil(len(tokens) * 0.16 / rows)))
     below.set_yticks(
         range(0, len(tokens), every), shown.target[::every], fontsize=9, **as_is(shown.fonts)
@@ -144,32 +145,32 @@ def _check(weights: Floats, tokens: Sequence[str], dimensions: int) -> None:
 
 def _photo(axes: "Axes", image: Floats, faded: bool = False) -> None:
     picture = np.clip(np.asarray(image, float), 0, 1)
-    if faded:  # in grey: what glows is attention
-        picture = picture.mean(-1) if picture.ndim == 3 else picture
+    if faded:  # in grey, and darker: what glows is attention
+        picture = 0.75 * (picture.mean(-1) if picture.ndim == 3 else picture)
     axes.imshow(picture, cmap="gray", vmin=0, vmax=1)
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set(color="#c8ced4", linewidth=0.5)
 
 
+def _top(weights: Floats) -> float:
+    """The weight that shines in full, of all tokens: one that looks everywhere shines nowhere."""
+    return max(float(weights.max()), min(1.0, FEW / int(weights[0].size)))
+
+
 def _glow(axes: "Axes", shares: Floats, size: tuple[int, int]) -> None:
-    """Shares of the strongest weight of all tokens: one that looks everywhere glows nowhere."""
+    """From nothing to a bright yellow: told from grey by everybody, by its lightness too."""
     tall, wide = size
-    extent = (-0.5, wide - 0.5, tall - 0.5, -0.5)
-    axes.imshow(
-        shares,
-        cmap=GLOW,
-        vmin=0,
-        vmax=1,
-        alpha=0.15 + 0.6 * np.clip(shares, 0, 1),
-        extent=extent,
-        interpolation="bicubic",
+    shares = np.clip(shares, 0, 1)
+    colours = np.stack(
+        [np.ones_like(shares), 0.35 + 0.6 * shares, 0.15 + 0.25 * shares, 0.9 * shares**1.5], -1
     )
+    extent = (-0.5, wide - 0.5, tall - 0.5, -0.5)
+    axes.imshow(colours, extent=extent, interpolation="bilinear")
 
 
-def _table(axes: "Axes", weights: Floats, top: float, tokens: list[str], fonts: list[str]) -> None:
-    axes.imshow(weights, cmap="Blues", vmin=0, vmax=top, aspect="auto")
+def _table(axes: "Axes", weights: Floats, tokens: list[str], fonts: list[str]) -> None:
+    axes.imshow(weights, cmap="Blues", vmin=0, vmax=_top(weights), aspect="auto")
     axes.set_yticks(range(len(tokens)), tokens, fontsize=10, **as_is(fonts))
-    axes.set_xticks([])
     axes.set_xticks(np.arange(weights.shape[1] + 1) - 0.5, minor=True)
     axes.set_yticks(np.arange(len(tokens) + 1) - 0.5, minor=True)
     axes.grid(which="minor", color="#e4e8ec", linewidth=0.6)

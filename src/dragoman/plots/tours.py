@@ -65,6 +65,15 @@ def _one(axes: "Axes", given: Floats, order: list[int], closed: bool) -> None:
         )
     far = float(np.hypot(*np.diff(stops, axis=0).T).sum()) if len(stops) > 1 else 0.0
     axes.set_title(f"length {far:.2f}", fontsize=10)
-    axes.set(xticks=[], yticks=[], aspect="equal")
-    axes.margins(0.1)
+    middle, reach = (
+        (given.max(0) + given.min(0)) / 2,
+        0.6 * max(float(np.ptp(given, 0).max()), 1e-9),
+    )
+    axes.set(
+        xticks=[],
+        yticks=[],
+        xlim=(middle[0] - reach, middle[0] + reach),
+        ylim=(middle[1] - reach, middle[1] + reach),
+        aspect="equal",
+    )
     axes.spines[:].set(color="#c8ced4", linewidth=0.6)

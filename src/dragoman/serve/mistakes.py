@@ -1,5 +1,6 @@
 """What is wrong with a request, in words: which field, and what was perhaps meant."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -11,8 +12,9 @@ from dragoman.serve.schema import PredictRequest, Wish
 KINDS = {"string_type": "a text", "list_type": "a list", "model_type": "an object"}
 
 
-def mistake(error: ValidationError) -> tuple[str, str]:
-    """The first thing that is wrong with a request, and the name of its field.
+def mistake(error: ValidationError, more: Sequence[str] = ()) -> tuple[str, str]:
+    """The first thing that is wrong with a request, and the name of its field; `more` names are
+    known where the request was read.
 
     >>> try:
     ...     PredictRequest.model_validate({"inputs": "a", "baem": 5})
@@ -26,7 +28,7 @@ def mistake(error: ValidationError) -> tuple[str, str]:
     field = ".".join(path)
     if worst["type"] == "extra_forbidden":
         *where, name = path
-        known = list((Wish if where else PredictRequest).model_fields)
+        known = [*(Wish if where else PredictRequest).model_fields, *more]
         inside = f" in {'.'.join(where)}" if where else ""
         return f"unknown field '{name}'{inside}{did_you_mean(name, known)}", field
     kinds = [KINDS[p["type"]] for p in problems if _path(p) == path and p["type"] in KINDS]

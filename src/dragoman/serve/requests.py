@@ -51,7 +51,7 @@ def of_address(request: Request) -> PredictRequest:
     prefix = given.getlist("prefix")
     begun = {"prefix": prefix if len(prefix) > 1 else "".join(prefix)}
     tree["inputs"] = [{"texts": given.getlist("text"), **begun}]
-    return _checked(lambda: PredictRequest.model_validate(tree, strict=False))
+    return _checked(lambda: PredictRequest.model_validate(tree, strict=False), "text")
 
 
 def parsed(body: bytes) -> PredictRequest:
@@ -59,12 +59,12 @@ def parsed(body: bytes) -> PredictRequest:
     return _checked(lambda: PredictRequest.model_validate_json(body))
 
 
-def _checked(read: Callable[[], PredictRequest]) -> PredictRequest:
+def _checked(read: Callable[[], PredictRequest], *more: str) -> PredictRequest:
     """A request, or the first thing that is wrong with it, by the name of its field."""
     try:
         return read()
     except ValidationError as error:
-        told, field = mistake(error)
+        told, field = mistake(error, more)
         raise RequestError(422, told, field or None) from None
     except RecursionError:
         raise RequestError(422, "the body is nested too deeply") from None

@@ -1,6 +1,6 @@
 // Where the model looked: as edges between two lines of text, or as a table.
 
-import { label, make, named, svg } from "./text.js";
+import { label, make, named, svg, visual } from "./text.js";
 
 const FAINT = 0.04; // weaker threads are fog
 const width = (tokens) => tokens.reduce((sum, token) => sum + 16 + 9 * (/^<.*>$/.test(token) ? 1 : [...token].length), 0);
@@ -38,11 +38,11 @@ export class Sight {
   }
 
   edges() {
-    const line = (tokens, side) => make("div", { class: "line", dir: "auto" }, ...tokens.map((token, at) =>
+    const line = (tokens, side) => make("div", { class: "line" }, ...(this.upright ? tokens.map((_, at) => at) : visual(tokens)).map((at) =>
       make("span", {
         class: "bit", "data-side": side, "data-at": at,
         onpointerenter: () => this.point(side, at), onpointerleave: () => this.point(null),
-      }, ...label(token))));
+      }, ...label(tokens[at]))));
     this.threads = svg("svg", { "aria-hidden": "true" });
     this.upright = Math.max(...[this.source, this.tokens].map(width)) > this.view.clientWidth * 1.1;
     this.frame = make("div", { class: this.upright ? "edges upright" : "edges", role: "img", "aria-label": this.summary() },
@@ -57,12 +57,16 @@ export class Sight {
   draw() {
     if (!this.threads?.isConnected || this.style !== "edges") return;
     const frame = this.frame.getBoundingClientRect();
-    const ends = (side, first) => [...this.frame.querySelectorAll(`[data-side=${side}]`)].map((node) => {
-      const box = node.getBoundingClientRect();
-      const [x, y] = this.upright ? [first ? box.right : box.left, box.top + box.height / 2]
-        : [box.left + box.width / 2, first ? box.bottom : box.top];
-      return [x - frame.left, y - frame.top];
-    });
+    const ends = (side, first) => {
+      const places = [];
+      for (const node of this.frame.querySelectorAll(`[data-side=${side}]`)) {
+        const box = node.getBoundingClientRect();
+        const [x, y] = this.upright ? [first ? box.right : box.left, box.top + box.height / 2]
+          : [box.left + box.width / 2, first ? box.bottom : box.top];
+        places[node.dataset.at] = [x - frame.left, y - frame.top];
+      }
+      return places;
+    };
     const [above, below] = [ends("source", true), ends("target", false)];
     const paths = [];
     this.weights.forEach((row, t) => row.forEach((weight, s) => {
@@ -82,11 +86,13 @@ export class Sight {
 
   heat() {
     const flat = this.source.every((token) => token === "</s>" || [...token].length < 3);
-    const corner = make("tr", {}, make("th", { "aria-hidden": "true" }), ...this.source.map((token, at) =>
-      make("th", { scope: "col", class: flat ? "flat" : "", "data-side": "source", "data-at": at }, ...label(token))));
+    const order = visual(this.source);
+    const corner = make("tr", {}, make("th", { "aria-hidden": "true" }), ...order.map((at) =>
+      make("th", { scope: "col", class: flat ? "flat" : "", "data-side": "source", "data-at": at }, ...label(this.source[at]))));
     const rows = this.weights.map((row, t) => make("tr", {},
       make("th", { scope: "row", "data-side": "target", "data-at": t }, ...label(this.tokens[t] ?? "")),
-      ...row.map((weight, s) => {
+      ...order.map((s) => {
+        const weight = row[s];
         const cell = make("td", {
           "data-s": s, "data-t": t, title: `${named(this.tokens[t] ?? "")} ← ${named(this.source[s])}: ${weight.toFixed(2)}`,
           onpointerenter: () => this.point("target", t, s), onpointerleave: () => this.point(null),

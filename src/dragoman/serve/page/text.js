@@ -59,3 +59,20 @@ export const percent = (logProb) => {
   const share = Math.exp(logProb) * 100;
   return share >= 99.95 ? "100 %" : share >= 10 ? share.toFixed(0) + " %" : share >= 0.1 ? share.toFixed(1) + " %" : "< 0.1 %";
 };
+
+const way = (token) => /^<.*>$/.test(token) ? "" : token.match(/\p{Script=Hebrew}|\p{Script=Arabic}|\p{Script=Syriac}|\p{Script=Thaana}/u) ? "R" : /\p{L}/u.test(token) ? "L" : /\p{Nd}/u.test(token) ? "N" : "";
+
+/** Tokens of a line from left to right, by number: Arabic and Hebrew begin at the right, but numbers
+ * and Latin words in them do not. */
+export function visual(tokens) {
+  const ways = tokens.map(way);
+  const order = tokens.map((_, at) => at);
+  if (ways.find((one) => one === "R" || one === "L") !== "R") return order;
+  const runs = [];
+  for (const at of order) {
+    const inner = ways[at] === "L" || ways[at] === "N";
+    if (inner && runs.at(-1)?.inner) runs.at(-1).places.push(at);
+    else runs.push({ inner, places: [at] });
+  }
+  return runs.reverse().flatMap((run) => run.places);
+}
