@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.errors import UserError
+from dragoman.kernels.products import Dense
 from dragoman.spec import Size, Spec
 
 Score = Literal["dot", "bilinear", "mlp"]
@@ -115,7 +116,7 @@ class Bilinear(Attention):
 
     def __init__(self, query: int, memory: int) -> None:
         super().__init__()
-        self.key = nn.Linear(memory, query, bias=False)
+        self.key = Dense(memory, query, bias=False)
 
     def prepare(self, memory: Tensor) -> Tensor:
         return self.key(memory)  # type: ignore[no-any-return]
@@ -130,7 +131,7 @@ class MLP(Attention):
     def __init__(self, query: int, memory: int, size: int, coverage: bool = False) -> None:
         super().__init__()
         self.covers = coverage
-        self.key = nn.Linear(memory, size, bias=False)
+        self.key = Dense(memory, size, bias=False)
         self.query = nn.Linear(query, size)
         self.score = nn.Linear(size, 1, bias=False)
         if coverage:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from dragoman.core import Padded, State
 from dragoman.kernels import sequence
 from dragoman.kernels.choice import has_triton
+from dragoman.kernels.products import Dense
 from dragoman.spec import Layers, Rate, Size, Spec
 
 CellName = Literal["rnn", "gru", "lstm"]
@@ -38,7 +39,7 @@ class Cell(nn.Module):
     def __init__(self, size: int, hidden: int) -> None:
         super().__init__()
         self.size, self.hidden = size, hidden
-        self.inward = nn.Linear(size, self.gates * hidden)
+        self.inward = Dense(size, self.gates * hidden)
         self.across = nn.Linear(hidden, self.gates * hidden)
         bound = hidden**-0.5
         for parameter in self.parameters():

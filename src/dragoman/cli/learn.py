@@ -38,7 +38,7 @@ from dragoman.errors import UserError
 )
 @click.option(
     "--kernel",
-    type=click.Choice(["auto", "reference", "torch", "triton"]),
+    type=click.Choice(["auto", "reference", "torch", "native", "triton"]),
     help="Who computes the recurrence; auto is the fastest that can.",
 )
 @click.option(

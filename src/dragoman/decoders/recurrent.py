@@ -15,6 +15,7 @@ from dragoman.errors import UserError
 from dragoman.kernels import recurrence
 from dragoman.kernels.choice import settle, tell
 from dragoman.kernels.contract import Parts
+from dragoman.kernels.products import Dense
 from dragoman.spec import Size
 
 
@@ -57,7 +58,7 @@ class Readout(nn.Module):
         width = spec.hidden + context + (word if spec.readout_word else 0)
         self.size = width if self.kind == "plain" else spec.readout_size or spec.hidden
         if self.kind != "plain":
-            self.mix = nn.Linear(width, self.size * (2 if self.kind == "maxout" else 1))
+            self.mix = Dense(width, self.size * (2 if self.kind == "maxout" else 1))
         self.dropout = nn.Dropout(spec.dropout)
 
     def forward(self, h: Tensor, context: Tensor, word: Tensor) -> Tensor:
@@ -94,7 +95,7 @@ class Recurrent(Decoder):
         self.dropout = nn.Dropout(spec.dropout)
         late = source.memory if self.before else self.readout.size if self.feed else 0
         if late:  # what a step learns only from the step before it, beside the word
-            self.inject = nn.Linear(late, self.stack.bottom.gates * spec.hidden, bias=False)
+            self.inject = Dense(late, self.stack.bottom.gates * spec.hidden, bias=False)
         if self.hard:  # what a drawn path is expected to be worth: a moving average
             self.baseline = nn.Buffer(torch.zeros(()))
         if spec.start == "dense":
@@ -153,8 +154,9 @@ class Recurrent(Decoder):
     def _run(self, xs: Tensor, state: Memory, fixed: Fixed, parts: Parts) -> Written:
         """The unrolling by a kernel: it equals `_loop`."""
         given = given_of(self, xs.transpose(0, 1).contiguous(), state, fixed)
+        plan = plan_of(self, parts)
         with torch.autocast(xs.device.type, enabled=False):
-            result = recurrence.run(plan_of(self, parts), given)
+            result = recurrence.run(plan, given)
         state, weights = memory_of(self, state, result), result.weights.transpose(0, 1)
         if result.features is not None:
             return Written(result.features.transpose(0, 1), state, weights)

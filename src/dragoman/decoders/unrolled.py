@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from dragoman.attention import MLP
 from dragoman.cells import LSTM, Cell, GRUBefore
 from dragoman.kernels.choice import Gaps
 from dragoman.kernels.contract import CellKind, Given, Layer, Parts, Plan, Result
+from dragoman.kernels.products import linear, lowered
 
 if TYPE_CHECKING:
     from dragoman.decoders.recurrent import Fixed, Memory, Recurrent
@@ -34,13 +34,15 @@ def gaps(decoder: "Recurrent") -> Gaps:
     return Gaps(
         next((what for what, lacks in lacking.items() if lacks), None),
         next((what for what, lacks in fused.items() if lacks), None),
+        "coverage" if decoder.covers else None,
     )
 
 
 def plan_of(decoder: "Recurrent", parts: Parts) -> Plan:
     """The kind of recurrence that a decoder is."""
     kind = _kind(decoder.stack.bottom)
-    return Plan(kind, decoder.before, decoder.spec.residual, parts)
+    low = parts == "native" and lowered(decoder.stack.bottom.across.weight.device)
+    return Plan(kind, decoder.before, decoder.spec.residual, parts, low)
 
 
 def given_of(decoder: "Recurrent", xs: Tensor, state: "Memory", fixed: "Fixed") -> Given:

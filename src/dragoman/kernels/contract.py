@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 CellKind = Literal["rnn", "gru", "gru-before", "lstm"]
-Parts = Literal["torch", "triton"]
+Parts = Literal["torch", "native", "triton"]
 
 
 class Plan(NamedTuple):
@@ -24,6 +24,7 @@ class Plan(NamedTuple):
     before: bool  # attention before the cell; else after it, fed
     residual: bool = False  # a layer's input is added to its output, above the first
     parts: Parts = "torch"  # who computes a step
+    low: bool = False  # native: products in bfloat16
 
 
 class Layer(NamedTuple):

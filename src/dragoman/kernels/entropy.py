@@ -7,8 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.kernels.choice import has_triton
+from dragoman.kernels import native
+from dragoman.kernels.choice import has_native, has_triton
 from dragoman.kernels.contract import full
+from dragoman.kernels.packed import Product
+from dragoman.kernels.products import laid, outer, total
 
 SCORES = {"cpu": 1 << 22, "cuda": 1 << 28}  # as many at a time; a GPU wants few large products
 PAD_TO = 64  # rows of scores begin at multiples of it: products of unaligned rows are slow on a GPU
@@ -46,26 +49,27 @@ class _Entropy(torch.autograd.Function):
         kind: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         xs, by, learns = features.to(kind).contiguous(), weight.to(kind), any(ctx.needs_input_grad)
-        rows, size = max(1, SCORES.get(xs.device.type, 1 << 22) // len(weight)), len(weight)
+        rows = max(1, SCORES.get(xs.device.type, 1 << 22) // len(weight))
         sums = torch.zeros(2, dtype=full(kind), device=xs.device)
+        score = _scorer(weight, bias, kind)
         dx, grads = (
             torch.empty_like(xs),
             [torch.zeros_like(t) for t in (weight, bias) if not len(xs)],
         )
         for begin in range(0, len(xs), rows):
             x, y = xs[begin : begin + rows], targets[begin : begin + rows]
-            room = x.new_empty(len(x), -(-size // PAD_TO) * PAD_TO)[:, :size]
-            scores = torch.addmm(bias.to(kind), x, by.t(), out=room)
-            sums += (_fused if has_triton(x.device, kind) else _plain)(scores, y, smoothing)
+            scores = score(x)
+            slopes, heard = _slopes(scores, y, smoothing, kind)
+            sums += heard
             if learns:
-                torch.mm(scores, by, out=dx[begin : begin + rows])
-                more = [(scores.t() @ x).to(weight.dtype), _total(scores).to(bias.dtype)]
+                torch.mm(slopes, by, out=dx[begin : begin + rows])
+                more = [outer(slopes, x).to(weight.dtype), total(slopes).to(bias.dtype)]
                 grads = [a.add_(b) for a, b in zip(grads, more, strict=True)] if begin else more
         if learns:
             ctx.save_for_backward(dx, *grads)
-        total, nll = sums[0].clone(), sums[1].clone()
+        whole, nll = sums[0].clone(), sums[1].clone()
         ctx.mark_non_differentiable(nll)
-        return total, nll
+        return whole, nll
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
@@ -73,25 +77,45 @@ class _Entropy(torch.autograd.Function):
         return dx * grad.to(dx.dtype), dw.mul_(grad), db.mul_(grad), None, None, None
 
 
+def _scorer(weight: Tensor, bias: Tensor, kind: torch.dtype) -> Product:
+    """From features to scores, which may be written over."""
+    if has_native(weight.device, weight.dtype):
+        return laid(weight, bias, kind == torch.bfloat16)
+    by, plus, size = weight.to(kind), bias.to(kind), len(weight)
+
+    def score(x: Tensor) -> Tensor:
+        room = x.new_empty(len(x), -(-size // PAD_TO) * PAD_TO)[:, :size]
+        return torch.addmm(plus, x, by.t(), out=room)
+
+    return score
+
+
+def _slopes(
+    scores: Tensor, targets: Tensor, smoothing: float, kind: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """The gradient of the scores, in their place, and what is minimised and −Σ log p (2,)."""
+    if has_native(scores.device, scores.dtype):
+        heard = native.slopes(scores, targets, smoothing)
+        return scores.to(kind), heard
+    return scores, (_fused if has_triton(scores.device, kind) else _plain)(
+        scores, targets, smoothing
+    )
+
+
 def _plain(scores: Tensor, targets: Tensor, smoothing: float) -> Tensor:
     """What is minimised and −Σ log p (2,); the scores (N, V) become the gradient of the former."""
     counts, place = (targets >= 0).unsqueeze(1), targets.clamp(min=0).unsqueeze(1)
     logs = scores.to(full(scores.dtype)).log_softmax(-1)
     nll = -(logs.gather(1, place) * counts).sum()
-    total = nll
+    whole = nll
     if smoothing:
-        total = (1 - smoothing) * nll - smoothing * (logs.mean(-1, keepdim=True) * counts).sum()
+        whole = (1 - smoothing) * nll - smoothing * (logs.mean(-1, keepdim=True) * counts).sum()
     slopes = logs.exp_()
     if smoothing:
         slopes -= smoothing / scores.size(1)
     slopes.scatter_add_(1, place, slopes.new_full(place.shape, smoothing - 1))
     scores.copy_(slopes.mul_(counts))
-    return torch.stack([total, nll])
-
-
-def _total(rows: Tensor) -> Tensor:
-    """The sum of all rows, as a product: that is faster."""
-    return (rows.new_ones(1, len(rows)) @ rows)[0]
+    return torch.stack([whole, nll])
 
 
 def _fused(scores: Tensor, targets: Tensor, smoothing: float) -> Tensor:

@@ -47,6 +47,10 @@ def make_attention(plan: Plan, given: Given) -> Attention:
         from dragoman.kernels.fused_attention import Attention as Fused
 
         return Fused(*memory)
+    if plan.parts == "native":
+        from dragoman.kernels.native_attention import Attention as Native
+
+        return Native(*memory)
     return plain.Attention(*memory)
 
 

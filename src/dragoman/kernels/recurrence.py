@@ -6,6 +6,7 @@ and one cell, each way. A step's parts come from `plain` (torch's operations; an
 or `fused` (Triton).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,7 +14,10 @@ from torch import Tensor
 
 from dragoman.kernels.contract import Given, Grads, Plan, Result, Tape, Track, full
 from dragoman.kernels.parts import Attention, make_attention, make_cell, past
+from dragoman.kernels.products import laid
 from dragoman.kernels.way_back import WayBack
+
+Say = Callable[[Tensor, Tensor], Tensor]  # a state, and where its product goes
 
 
 def run(plan: Plan, given: Given) -> Result:
@@ -57,8 +61,9 @@ def way_there(plan: Plan, given: Given) -> tuple[Tape, Tensor, Tensor | None]:
     top, seen, fed = tape.tracks[-1], given.seen, given.fed
     sums = plan.residual and len(cells) > 1
     tops = torch.empty_like(top.h[1:]) if sums else top.h[1:]
-    for level in range(len(cells)):
-        _say(given, tape, level, 0)
+    says = [_sayer(plan, given, level) for level in range(len(cells))]
+    for level, say in enumerate(says):
+        _say(given, tape, level, 0, say)
     for t in range(len(given.gates)):
         x = given.gates[t]
         if plan.before:
@@ -74,7 +79,7 @@ def way_there(plan: Plan, given: Given) -> tuple[Tape, Tensor, Tensor | None]:
                 x = _read(given, tape, level, t, out)
             cell.step(x, past(given, tape, level, t))
             if t + 1 < len(given.gates) or not plan.before:
-                _say(given, tape, level, t + 1)
+                _say(given, tape, level, t + 1, says[level])
             out = out + track.h[t + 1] if plan.residual and level else track.h[t + 1]
         if sums:
             tops[t] = out
@@ -111,12 +116,21 @@ def _query(given: Given, top: Track, t: int) -> Tensor:
     return top.said[t][:, : given.queries] if given.queries else top.h[t]
 
 
-def _say(given: Given, tape: Tape, level: int, t: int) -> None:
+def _sayer(plan: Plan, given: Given, level: int) -> Say:
+    """How the product of a layer's state and its weight is written."""
+    weight, bias = given.layers[level].weight, given.layers[level].bias
+    if plan.parts == "native":
+        product = laid(weight, bias, plan.low)
+        return lambda h, said: said.copy_(product(h))
+    return lambda h, said: torch.addmm(bias, h, weight.t(), out=said)
+
+
+def _say(given: Given, tape: Tape, level: int, t: int, say: Say) -> None:
     """The product of a layer's state and its weight."""
     layer, track = given.layers[level], tape.tracks[level]
     weight, bias, said, h = layer.weight, layer.bias, track.said[t], track.h[t]
     if layer.mask is None:
-        torch.addmm(bias, h, weight.t(), out=said)
+        say(h, said)
         return
     before = len(weight) - given.gate_rows(level)
     said[:, before:] = torch.addmm(bias[before:], h * layer.mask, weight[before:].t())

@@ -9,16 +9,19 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from dragoman.core import State, masked_select_state
+from dragoman.kernels import layer as layer_by_hand
 from dragoman.kernels import portable
-from dragoman.kernels.choice import has_triton
+from dragoman.kernels.choice import has_native, has_triton
+from dragoman.kernels.products import lowered
 
 
 class Cell(Protocol):
     """What a layer needs to know of its cell (see `dragoman.cells.Cell`)."""
 
-    inward: nn.Linear
-    across: nn.Linear
-
+    @property
+    def inward(self) -> nn.Linear: ...
+    @property
+    def across(self) -> nn.Linear: ...
     def project(self, x: Tensor) -> Tensor: ...
     def advance(self, gates: Tensor, state: State) -> State: ...
     def native(self) -> str | None: ...
@@ -38,9 +41,19 @@ def run(
     name = cell.native()
     if name is None or dropped is not None or not xs.size(1):
         return reference(cell, xs, state, mask, reverse, dropped)
-    if name in ("gru", "lstm") and has_triton(xs.device, xs.dtype):
+    if name in layer_by_hand.CELLS and has_triton(xs.device, xs.dtype):
         whole = torch.ones(xs.shape[:2], dtype=torch.bool, device=xs.device)
         return layer([cell], xs, [state], whole if mask is None else mask, first_back=reverse)[0]
+    learns = torch.is_grad_enabled() and has_native(xs.device, cell.across.weight.dtype)
+    if learns and name in layer_by_hand.CELLS:
+        return _by_hand(cell, xs, state, mask, reverse)
+    return _by_torch(cell, xs, state, mask, reverse)
+
+
+def _by_torch(
+    cell: Cell, xs: Tensor, state: State, mask: Tensor | None, reverse: bool
+) -> tuple[Tensor, State]:
+    """torch's own routine, for rows as they are."""
     if mask is not None and xs.is_cuda and torch.cuda.is_current_stream_capturing():
         return reference(cell, xs, state, mask, reverse)  # packing asks the device for lengths
     if mask is None:
@@ -49,6 +62,30 @@ def run(
     if reverse:
         xs = flip(xs, lengths)
     hs, final = _ragged(cell, xs, lengths, state)
+    return (flip(hs, lengths) if reverse else hs), final
+
+
+def _by_hand(
+    cell: Cell, xs: Tensor, state: State, mask: Tensor | None, reverse: bool
+) -> tuple[Tensor, State]:
+    """Rows sorted by their lengths, and back."""
+    lengths = xs.new_full((len(xs),), xs.size(1), dtype=torch.long)
+    lengths = lengths if mask is None else mask.sum(1)
+    inputs, order = flip(xs, lengths) if reverse else xs, lengths.argsort(descending=True)
+    sorts = bool((lengths[1:] > lengths[:-1]).any())
+    if sorts:
+        inputs, state = inputs[order], tuple(s[order] for s in state)
+    gates = cell.project(inputs.transpose(0, 1).contiguous()).float()
+    low, across, begun = lowered(xs.device), cell.across, tuple(s.float() for s in state)
+    with torch.autocast(xs.device.type, enabled=False):
+        rows = lengths[order] if sorts else lengths
+        hs, final = layer_by_hand.run(
+            str(cell.native()), gates, across.weight, across.bias, begun, rows, low
+        )
+    hs = hs.transpose(0, 1)
+    if sorts:
+        back = order.argsort()
+        hs, final = hs[back], tuple(s[back] for s in final)
     return (flip(hs, lengths) if reverse else hs), final
 
 

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from dragoman.kernels.contract import Given, Grads, Layer, Plan, Tape
 from dragoman.kernels.parts import make_attention, make_cell, past
+from dragoman.kernels.products import laid, outer, total
 
 
 class WayBack:
@@ -24,6 +25,10 @@ class WayBack:
         self.gates = [torch.empty_like(given.gates) for _ in tracks]
         self.energies = torch.empty_like(tape.weights)
         self.h, self.c = self._ends()
+        self.unsays = [
+            laid(layer.weight.t(), None, plan.low) if plan.parts == "native" else None
+            for layer in given.layers
+        ]
         self.seen = grads.seen
         self.before = self._before()
 
@@ -90,7 +95,11 @@ class WayBack:
         """To a layer's state, through the product with its weight."""
         layer, said, h = self.given.layers[level], self.said[level][t], self.h[level]
         if layer.mask is None:
-            h.addmm_(said, layer.weight)
+            product = self.unsays[level]
+            if product is None:
+                h.addmm_(said, layer.weight)
+            else:
+                h += product(said)
             return
         first = len(layer.weight) - self.given.gate_rows(level)
         h += (said[:, first:] @ layer.weight[first:]) * layer.mask
@@ -139,7 +148,7 @@ class WayBack:
             assert tape.features is not None
             assert given.fed is not None
             fed_all = torch.cat([given.fed.unsqueeze(0), tape.features[:-1]])
-            inject = _outer(self.gates[0], fed_all)
+            inject = self._outer(self.gates[0], fed_all)
         return Given(
             gates=self.gates[0],
             keys=keys,
@@ -161,22 +170,22 @@ class WayBack:
         if layer.mask is not None:
             masked = track.h * layer.mask
         first = len(layer.weight) - self.given.gate_rows(level)
-        weight = _outer(said, track.h)
+        weight = self._outer(said, track.h)
         if layer.mask is not None:
-            weight[first:] = _outer(said[..., first:], masked)
+            weight[first:] = self._outer(said[..., first:], masked)
         inner = inner_bias = None
         if layer.inner is not None:
             size = track.h.size(2)
             new = gates[..., 2 * size :]
-            inner = _outer(new, track.acts[..., :size] * masked[:-1])
-            inner_bias = _total(new)
-        inward = None if layer.inward is None else _outer(gates, track.read)
-        inward_bias = None if layer.inward is None else _total(gates)
+            inner = self._outer(new, track.acts[..., :size] * masked[:-1])
+            inner_bias = total(new.flatten(0, 1))
+        inward = None if layer.inward is None else self._outer(gates, track.read)
+        inward_bias = None if layer.inward is None else total(gates.flatten(0, 1))
         self._unsay(level, 0)
         c = None if layer.c is None else self.c[level]
         return Layer(
             weight,
-            _total(said),
+            total(said.flatten(0, 1)),
             inward,
             inward_bias,
             inner,
@@ -187,19 +196,13 @@ class WayBack:
             None,
         )
 
+    def _outer(self, grads: Tensor, inputs: Tensor) -> Tensor:
+        """The gradient of a weight, from all steps."""
+        kind = torch.bfloat16 if self.plan.low else grads.dtype
+        return outer(grads.flatten(0, 1).to(kind), inputs.flatten(0, 1).to(kind)).to(grads.dtype)
+
 
 def _in_rows(grads: Grads) -> Grads:
     """Gradients laid out step by step, once for all steps: they come from views the other way."""
     tops, weights, features = (g if g is None else g.contiguous() for g in grads[:3])
     return grads._replace(tops=tops, weights=weights, features=features)
-
-
-def _outer(grads: Tensor, inputs: Tensor) -> Tensor:
-    """The gradient of a weight, from all steps."""
-    return grads.flatten(0, 1).t() @ inputs.flatten(0, 1)
-
-
-def _total(grads: Tensor) -> Tensor:
-    """The gradient of a bias, from all steps; a product sums faster than a sum."""
-    flat = grads.flatten(0, 1)
-    return (flat.new_ones(1, len(flat)) @ flat)[0]

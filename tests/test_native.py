@@ -1,0 +1,176 @@
+"""Routines in C are torch's operations, to rounding, and are left out where they cannot be had."""
+
+import logging
+import math
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from dragoman import objectives
+from dragoman.cells import StackSpec, make_cell
+from dragoman.core import BOS, EOS, PAD
+from dragoman.kernels import entropy, native, products, sequence
+from dragoman.kernels.choice import Gaps, settle, using
+from dragoman.kernels.products import Dense
+from test_recurrence import OPTIONS, learned, outcome, plainly, problem
+
+compiled = pytest.mark.skipif(native.routines() is None, reason=native.lack())
+COVERED = {name: o for name, o in OPTIONS.items() if o[2] != "cover"}
+
+
+@compiled
+@pytest.mark.parametrize("size", [3, 64, 70, 1000])
+def test_picks_are_the_best_and_sums_are_whole(size: int) -> None:
+    torch.manual_seed(0)
+    scores, rule = torch.randn(40, size + 7)[:, :size] * 4, torch.arange(40).to(torch.uint8) % 3
+    values, places = native.pick(scores, rule, 5)
+    ruled = scores.log_softmax(-1)
+    ruled[:, [PAD, BOS]] = -math.inf
+    ruled[rule == 1, EOS] = -math.inf
+    ruled[rule == 2, EOS + 1 :] = -math.inf
+    best = ruled.topk(min(5, size))
+    alive = best.values > -math.inf
+    assert torch.equal(values > -math.inf, alive)
+    assert torch.equal(places[alive], best.indices[alive])
+    assert torch.allclose(values[alive], best.values[alive], atol=1e-5)
+
+
+@compiled
+@pytest.mark.parametrize("mlp", [True, False])
+def test_a_look_is_softmax_and_sum(mlp: bool) -> None:
+    torch.manual_seed(0)
+    keys, values, base = torch.randn(3, 6, 5), torch.randn(3, 6, 4), torch.randn(6, 4)
+    query, score = torch.randn(6, 9)[:, :5], torch.randn(5) if mlp else None
+    real = torch.arange(6) < torch.tensor([[6], [3], [0]])
+    weights = torch.empty(6, 6)
+    out = native.look((keys, values, real), score, 2.0, query, base, weights)
+    pairs = 2 * (query.view(3, 2, 1, 5) + keys[:, None])
+    asked = query.view(3, 2, 5) @ keys.transpose(1, 2)
+    energies = asked if score is None else pairs.sigmoid() @ score
+    wanted = energies.masked_fill(~real[:, None], -1e30).softmax(-1) * real[:, None]
+    assert torch.allclose(weights, wanted.flatten(0, 1), atol=1e-6)
+    assert torch.allclose(out, base + (wanted @ values).flatten(0, 1), atol=1e-6)
+
+
+@compiled
+@pytest.mark.parametrize("drops", [False, True])
+@pytest.mark.parametrize("options", COVERED.values(), ids=COVERED)
+def test_the_recurrence_is_the_plain_one(options: tuple, drops: bool) -> None:
+    plan, given = problem(*options, drops=drops, kind=torch.float)
+    _, exact = problem(*options, drops=drops)
+    with torch.no_grad():
+        for one, two in zip(exact.flat(), given.flat(), strict=True):
+            if one is not None and one.is_floating_point():
+                one.copy_(two)
+    slow = learned(plainly(plan, exact), exact)
+    for low, bound in ((False, 5e-5), (True, 0.08)):
+        fast = learned(outcome(plan._replace(parts="native", low=low), given), given)
+        for a, b in zip(fast, slow, strict=True):
+            assert (a - b).norm() <= bound * (1 + b.norm())
+
+
+@compiled
+@pytest.mark.parametrize("lengths", [[6, 3, 0, 1], [6, 6, 5, 2], None])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name", ["gru", "lstm"])
+def test_a_layer_is_the_plain_loop(name: str, reverse: bool, lengths: list[int] | None) -> None:
+    torch.manual_seed(0)
+    cell = make_cell(StackSpec(cell=name, hidden=5), 3)
+    xs, state = torch.randn(4, 6, 3, requires_grad=True), cell.start(torch.randn(4, 5))
+    mask = torch.arange(6) < torch.tensor(lengths or [6] * 4)[:, None]
+    if lengths is None and not reverse:
+        mask = None
+    ways = sequence._by_hand, sequence.reference
+    results = [way(cell, xs, state, mask, reverse) for way in ways]
+    for one, other in zip(*(_parts(*result) for result in results), strict=True):
+        assert torch.allclose(one, other, atol=1e-6)
+    wanted = [xs, *cell.parameters()]
+    sums = [sum(part.sin().sum() for part in _parts(*result)) for result in results]
+    for a, b in zip(*(torch.autograd.grad(total, wanted) for total in sums), strict=True):
+        assert torch.allclose(a, b, atol=1e-5)
+
+
+def _parts(hs: Tensor, final: tuple[Tensor, ...]) -> list[Tensor]:
+    return [hs, *final]
+
+
+@compiled
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_the_loss_is_the_plain_one(smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    monkeypatch.setitem(entropy.SCORES, "cpu", 4 * 70)
+    given = [torch.randn(*shape, requires_grad=True) for shape in ((11, 5), (70, 5), (70,))]
+    targets, real = torch.randint(0, 70, (11,)), torch.arange(11) % 4 != 1
+    logs = functional.linear(*given).log_softmax(-1)
+    wanted = objectives.cross_entropy(logs, targets, smoothing, real)
+    total, nll = entropy.cross_entropy(*given, targets.masked_fill(~real, -1), smoothing)
+    assert torch.allclose(total, wanted.total)
+    assert torch.allclose(nll, wanted.nll)
+    grads = (torch.autograd.grad(one, given) for one in (total, wanted.total))
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(*grads, strict=True))
+
+
+@compiled
+@pytest.mark.parametrize("low", [False, True])
+def test_products_are_torchs(low: bool) -> None:
+    torch.manual_seed(0)
+    layer, xs = Dense(7, 5), torch.randn(9, 4, 7, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16, enabled=low):
+        fast = layer(xs)
+    slow = functional.linear(xs, layer.weight, layer.bias)
+    assert fast.grad_fn.name() == "_LinearBackward"
+    assert fast.dtype == torch.float
+    bound = 0.02 if low else 1e-6
+    wanted = [xs, *layer.parameters()]
+    grads = (torch.autograd.grad(out.sin().sum(), wanted) for out in (fast, slow))
+    for a, b in [(fast, slow), *zip(*grads, strict=True)]:
+        assert (a - b).norm() <= bound * b.norm()
+    with using("torch"):
+        assert torch.equal(layer(xs), slow)
+
+
+@pytest.fixture
+def anew() -> Iterator[None]:
+    """Routines are looked for again, and after the test once more."""
+    native._found.cache_clear()
+    yield
+    native._found.cache_clear()
+
+
+@pytest.mark.usefixtures("anew")
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [("DRAGOMAN_NATIVE", "0", "DRAGOMAN_NATIVE=0"), ("CC", "false", "false failed")],
+)
+def test_without_routines_torch_does_it(
+    name: str, value: str, reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path, caplog
+) -> None:
+    monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with caplog.at_level(logging.INFO, "dragoman"):
+        assert [native.routines(), native.routines()] == [None, None]
+    assert len(caplog.messages) == 1
+    assert reason in caplog.messages[0]
+    choice = settle(Gaps(), torch.device("cpu"))
+    assert choice.name == "torch"
+    assert reason in choice.reason
+    assert products.linear(torch.ones(1, 2), torch.ones(1, 2)).item() == 2
+
+
+@compiled
+@pytest.mark.usefixtures("anew")
+def test_routines_are_compiled_once_and_checked(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert native.routines()
+    (made,) = tmp_path.glob("dragoman/native/*")
+    before = made.stat().st_mtime_ns
+    native._found.cache_clear()
+    assert native.routines()
+    assert made.stat().st_mtime_ns == before
+    native._found.cache_clear()
+    monkeypatch.setattr(native, "_agrees", lambda library: False)
+    assert native.routines() is None
+    assert "does not compute" in native.lack()
