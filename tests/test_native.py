@@ -46,7 +46,8 @@ def test_a_look_is_softmax_and_sum(mlp: bool) -> None:
     query, score = torch.randn(6, 9)[:, :5], torch.randn(5) if mlp else None
     real = torch.arange(6) < torch.tensor([[6], [3], [0]])
     weights = torch.empty(6, 6)
-    out = native.look((keys, values, real), score, 2.0, query, base, weights)
+    memory = native.Seen(keys, native.powers(keys, 2.0) if mlp else None, values, real)
+    out = native.look(memory, score, 2.0, query, base, weights)
     pairs = 2 * (query.view(3, 2, 1, 5) + keys[:, None])
     asked = query.view(3, 2, 5) @ keys.transpose(1, 2)
     energies = asked if score is None else pairs.sigmoid() @ score

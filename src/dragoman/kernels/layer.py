@@ -12,10 +12,11 @@ from torch import Tensor
 
 from dragoman.core import State
 from dragoman.kernels import plain
+from dragoman.kernels.native_cell import GRU
 from dragoman.kernels.plain import Past
 from dragoman.kernels.products import laid, outer, total
 
-CELLS: dict[str, plain.GRU | plain.LSTM] = {"gru": plain.GRU(), "lstm": plain.LSTM()}
+CELLS: dict[str, GRU | plain.LSTM] = {"gru": GRU(), "lstm": plain.LSTM()}
 
 
 class Plan(NamedTuple):

@@ -1,4 +1,4 @@
-/* What torch's operations take several passes over memory for, in one: attention of an MLP, there and back,
+/* What torch's operations take several passes over memory for, in one: attention and a GRU's step, there and back,
    the best few scores with the sum of all, the slopes of a cross-entropy. Compiled on first use; see native.py.
    All arrays are float32 with unit stride in the last place; a stride counts floats from row to row. */
 #include <math.h>
@@ -8,7 +8,6 @@
 typedef int64_t i64;
 #define BLOCK 64
 #define ROWS _Pragma("omp parallel for schedule(static) num_threads(threads) if(threads > 1)")
-#define LANES(sum) _Pragma(#sum)
 
 /* e^x to a rounding or two; below -87 the smallest normal number. */
 static inline float exp_(float x) {
@@ -29,6 +28,7 @@ static inline float exp_(float x) {
 }
 
 static inline float sigmoid_(float x) { return 1.0f / (1.0f + exp_(-x)); }
+static inline float tanh_(float x) { return 2.0f / (1.0f + exp_(-2 * x)) - 1.0f; }
 
 static inline float dot_(const float *a, const float *b, i64 size) {
   float sum = 0;
@@ -53,6 +53,14 @@ static float sum_(const float *x, i64 size, float *tops) {
   return top + logf(sum);
 }
 
+/* A number and its place into a list, largest first; of equals the first stays ahead. */
+static inline void insert_(float *v, i64 *p, i64 count, float x, i64 place) {
+  i64 k = count - 1;
+  if (!(x > v[k])) return;
+  for (; k > 0 && v[k - 1] < x; k--) v[k] = v[k - 1], p[k] = p[k - 1];
+  v[k] = x, p[k] = place;
+}
+
 /* Of each row of scores the `count` best, largest first, as log-probabilities, and where they stand: never PAD (0)
    or BOS (1); where `rule` is 1 not EOS (2), where it is 2 EOS alone. Places that nobody takes are -inf. */
 void pick(const float *scores, i64 stride, const uint8_t *rule, float *values, i64 *places, i64 rows, i64 size,
@@ -63,17 +71,15 @@ void pick(const float *scores, i64 stride, const uint8_t *rule, float *values, i
     float tops[(size + BLOCK - 1) / BLOCK], *v = values + r * count;
     i64 *p = places + r * count;
     float whole = sum_(x, size, tops);
-    for (i64 k = 0; k < count; k++) v[k] = -INFINITY, p[k] = 0;
     i64 begin = rule[r] == 1 ? 3 : 2, end = rule[r] == 2 ? 3 : size;
+    for (i64 k = 0; k < count; k++) v[k] = -INFINITY;
+    for (i64 b = 1; b * BLOCK < end; b++) insert_(v, p, count, tops[b], 0);
+    float least = v[count - 1]; /* so many blocks reach it: no symbol below it is among the best */
+    for (i64 k = 0; k < count; k++) v[k] = -INFINITY, p[k] = 0;
     for (i64 first = 0, b = 0; first < end; first += BLOCK, b++) {
-      if (!(tops[b] > v[count - 1])) continue;
+      if (b && !(tops[b] >= least)) continue;
       i64 stop = first + BLOCK < end ? first + BLOCK : end;
-      for (i64 i = first > begin ? first : begin; i < stop; i++) {
-        if (!(x[i] > v[count - 1])) continue;
-        i64 k = count - 1;
-        for (; k > 0 && v[k - 1] < x[i]; k--) v[k] = v[k - 1], p[k] = p[k - 1];
-        v[k] = x[i], p[k] = i;
-      }
+      for (i64 i = first > begin ? first : begin; i < stop; i++) insert_(v, p, count, x[i], i);
     }
     for (i64 k = 0; k < count; k++) v[k] -= whole;
   }
@@ -106,21 +112,40 @@ void slopes(float *scores, i64 stride, const i64 *targets, float smoothing, floa
   }
 }
 
+/* e^(-twice * query), and whether it may be multiplied with the powers of keys without overflow. */
+static inline int powers_(const float *q, float twice, i64 size, float *to) {
+  float most = 0;
+#pragma omp simd reduction(max : most)
+  for (i64 i = 0; i < size; i++) {
+    float x = -twice * q[i], y = fabsf(x);
+    most = y > most ? y : most;
+    to[i] = exp_(x);
+  }
+  return most <= 40;
+}
+
 /* The weights a of each row's look at its item's memory, and base + sum of a_j v_j. Energies are
-   score . sigmoid(twice * (query + key_j)), or query . key_j where there is no score. */
-void look(const float *keys, const float *values, const uint8_t *real, const float *score, float twice,
-          const float *query, i64 query_stride, const float *base, i64 base_stride, float *weights, float *out,
-          i64 items, i64 each, i64 length, i64 size, i64 width, int threads) {
+   score . sigmoid(twice * (query + key_j)), or query . key_j where there is no score. Where `powers` has
+   e^(-twice * key), none beyond e^40, an exponential per query and key is one per query. */
+void look(const float *keys, const float *powers, const float *values, const uint8_t *real, const float *score,
+          float twice, const float *query, i64 query_stride, const float *base, i64 base_stride, float *weights,
+          float *out, i64 items, i64 each, i64 length, i64 size, i64 width, int threads) {
   ROWS
   for (i64 n = 0; n < items * each; n++) {
-    const float *q = query + n * query_stride, *k = keys + n / each * length * size;
+    const float *q = query + n * query_stride;
     const float *v = values + n / each * length * width;
     const uint8_t *seen = real + n / each * length;
-    float *a = weights + n * length, *to = out + n * width, top = -INFINITY, sum = 0;
-    for (i64 j = 0; j < length; j++, k += size) {
+    float *a = weights + n * length, *to = out + n * width, top = -INFINITY, sum = 0, power[size];
+    int quick = score && powers && powers_(q, twice, size, power);
+    for (i64 j = 0; j < length; j++) {
       if (!seen[j]) continue;
+      i64 place = (n / each * length + j) * size;
+      const float *k = (quick ? powers : keys) + place;
       float e = 0;
-      if (score) {
+      if (quick) {
+#pragma omp simd reduction(+ : e)
+        for (i64 i = 0; i < size; i++) e += score[i] / (1.0f + power[i] * k[i]);
+      } else if (score) {
 #pragma omp simd reduction(+ : e)
         for (i64 i = 0; i < size; i++) e += score[i] * sigmoid_(twice * (q[i] + k[i]));
       } else {
@@ -149,18 +174,18 @@ void look(const float *keys, const float *values, const uint8_t *real, const flo
 }
 
 /* The way back through `look`, one row per item: from the gradient of what came out (and of the weights, if any) to
-   those of energies and query. Gradients of keys and of the score are added up; both lack the factor `score`
-   resp. have all of it, as the caller expects. */
-void look_back(const float *keys, const float *values, const uint8_t *real, const float *score, float twice,
-               const float *query, i64 query_stride, const float *out_grad, i64 out_stride, const float *weights,
-               const float *weights_grad, float *energies_grad, float *query_grad, i64 query_grad_stride,
-               float *key_grad, float *score_grad, i64 items, i64 length, i64 size, i64 width, int threads) {
+   those of energies and query. Gradients of keys (without the factor twice * score) and of the score are added up. */
+void look_back(const float *keys, const float *powers, const float *values, const uint8_t *real, const float *score,
+               float twice, const float *query, i64 query_stride, const float *out_grad, i64 out_stride,
+               const float *weights, const float *weights_grad, float *energies_grad, float *query_grad,
+               i64 query_grad_stride, float *key_grad, float *score_grad, i64 items, i64 length, i64 size, i64 width,
+               int threads) {
   ROWS
   for (i64 n = 0; n < items; n++) {
-    const float *k = keys + n * length * size, *q = query + n * query_stride, *a = weights + n * length;
-    const float *outer = out_grad + n * out_stride;
-    float *e = energies_grad + n * length, *dq = query_grad + n * query_grad_stride, mean = 0;
-    float *dk = key_grad + n * length * size, *ds = score_grad + n * size;
+    const float *q = query + n * query_stride, *a = weights + n * length, *outer = out_grad + n * out_stride;
+    float *e = energies_grad + n * length, *dq = query_grad + n * query_grad_stride, mean = 0, power[size];
+    float *ds = score_grad + n * size;
+    int quick = score && powers && powers_(q, twice, size, power);
     memset(dq, 0, size * sizeof(float));
     for (i64 j = 0; j < length; j++) {
       e[j] = 0;
@@ -171,23 +196,84 @@ void look_back(const float *keys, const float *values, const uint8_t *real, cons
     for (i64 j = 0; j < length; j++) {
       float d = e[j] = a[j] * (e[j] - mean);
       if (d == 0) continue;
-      const float *kj = k + j * size;
-      float *dkj = dk + j * size;
+      const float *k = (quick ? powers : keys) + (n * length + j) * size;
+      float *dk = key_grad + (n * length + j) * size;
       if (!score) {
 #pragma omp simd
-        for (i64 i = 0; i < size; i++) dq[i] += d * kj[i];
+        for (i64 i = 0; i < size; i++) dq[i] += d * k[i];
         continue;
       }
 #pragma omp simd
       for (i64 i = 0; i < size; i++) {
-        float s = sigmoid_(twice * (q[i] + kj[i])), slope = d * (s - s * s);
+        float s = quick ? 1.0f / (1.0f + power[i] * k[i]) : sigmoid_(twice * (q[i] + k[i]));
+        float slope = d * (s - s * s);
         ds[i] += d * s;
-        dkj[i] += slope;
+        dk[i] += slope;
         dq[i] += slope;
       }
     }
     if (score)
 #pragma omp simd
       for (i64 i = 0; i < size; i++) dq[i] *= twice * score[i];
+  }
+}
+
+/* A GRU's step, with the reset after the product: gates from the input (and more of them, if any) and from the state.
+   `acts` takes the gates as they opened, where it is wanted. */
+void gru(const float *x, i64 x_stride, const float *more, i64 more_stride, const float *past, i64 past_stride,
+         const float *h, i64 h_stride, float *acts, i64 acts_stride, float *out, i64 rows, i64 size, int threads) {
+  ROWS
+  for (i64 n = 0; n < rows; n++) {
+    const float *a = x + n * x_stride, *p = past + n * past_stride, *s = h + n * h_stride;
+    const float *b = more ? more + n * more_stride : 0;
+    float *to = out + n * size, *act = acts ? acts + n * acts_stride : 0, gate[3 * size];
+    if (b)
+#pragma omp simd
+      for (i64 i = 0; i < 3 * size; i++) gate[i] = a[i] + b[i];
+    else memcpy(gate, a, 3 * size * sizeof(float));
+#pragma omp simd
+    for (i64 i = 0; i < 2 * size; i++) gate[i] = sigmoid_(gate[i] + p[i]);
+#pragma omp simd
+    for (i64 i = 0; i < size; i++) {
+      float new = tanh_(gate[2 * size + i] + gate[i] * p[2 * size + i]);
+      gate[2 * size + i] = new;
+      to[i] = new + gate[size + i] * (s[i] - new);
+    }
+    if (act) memcpy(act, gate, 3 * size * sizeof(float));
+  }
+}
+
+/* The way back through it: from the gradient of the new state, dh plus `outer` if any, to those of both shares of the
+   gates; dh becomes that of the old state as far as it does not pass through them. */
+void gru_back(float *dh, i64 dh_stride, const float *outer, i64 outer_stride, const float *acts, i64 acts_stride,
+              const float *past, i64 past_stride, const float *h, i64 h_stride, float *dx, i64 dx_stride, float *dpast,
+              i64 dpast_stride, i64 rows, i64 size, int threads) {
+  ROWS
+  for (i64 n = 0; n < rows; n++) {
+    const float *r = acts + n * acts_stride, *z = r + size, *w = z + size, *p = past + n * past_stride + 2 * size;
+    const float *s = h + n * h_stride, *o = outer ? outer + n * outer_stride : 0;
+    float *d = dh + n * dh_stride, *x = dx + n * dx_stride, *y = dpast + n * dpast_stride;
+#pragma omp simd
+    for (i64 i = 0; i < size; i++) {
+      float all = d[i] + (o ? o[i] : 0), direct = all * z[i], new = (all - direct) * (1 - w[i] * w[i]);
+      float update = direct * (s[i] - w[i]) * (1 - z[i]), inner = new * r[i], reset = inner * p[i] * (1 - r[i]);
+      x[i] = y[i] = reset;
+      x[size + i] = y[size + i] = update;
+      x[2 * size + i] = new;
+      y[2 * size + i] = inner;
+      d[i] = direct;
+    }
+  }
+}
+
+/* tanh of a sum of up to three. */
+void tanh_sum(const float *x, i64 x_stride, const float *y, i64 y_stride, const float *z, i64 z_stride, float *out,
+              i64 rows, i64 size, int threads) {
+  ROWS
+  for (i64 n = 0; n < rows; n++) {
+    const float *a = x + n * x_stride, *b = y ? y + n * y_stride : 0, *c = z ? z + n * z_stride : 0;
+    float *to = out + n * size;
+#pragma omp simd
+    for (i64 i = 0; i < size; i++) to[i] = tanh_(a[i] + (b ? b[i] : 0) + (c ? c[i] : 0));
   }
 }

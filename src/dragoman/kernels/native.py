@@ -15,7 +15,9 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,6 +27,7 @@ FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-std=
 SHARED = ["-shared", "-fPIC"]
 THREADS = ["-fopenmp"]  # simd loops and threads; where a compiler lacks it, the former alone
 PATIENCE = 60  # seconds for a compiler
+MOST = 40  # two powers of e up to this can be multiplied
 SMALL = 1 << 15  # numbers below which a second thread is not worth waking
 
 logger = logging.getLogger("dragoman")
@@ -32,8 +35,11 @@ _pointer, _count, _float, _int = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 SIGNATURES = {  # p: an array, n: a number, f: a float; the number of threads comes last
     "pick": "pnpppnnn",
     "slopes": "pnpfpnn",
-    "look": "ppppfpnpnppnnnnn",
-    "look_back": "ppppfpnpnppppnppnnnn",
+    "look": "pppppfpnpnppnnnnn",
+    "look_back": "pppppfpnpnppppnppnnnn",
+    "gru": "pnpnpnpnpnpnn",
+    "gru_back": "pnpnpnpnpnpnpnnn",
+    "tanh_sum": "pnpnpnpnn",
 }
 
 
@@ -60,8 +66,24 @@ def slopes(scores: Tensor, targets: Tensor, smoothing: float) -> Tensor:
     return torch.stack([(1 - smoothing) * nll + smoothing * even, nll])
 
 
+class Seen(NamedTuple):
+    """What is looked at."""
+
+    keys: Tensor  # (B, S, A)
+    powers: Tensor | None  # (B, S, A) e^(-twice * keys), where that is small enough
+    values: Tensor  # (B, S, D)
+    real: Tensor  # (B, S)
+
+
+def powers(keys: Tensor, twice: float) -> Tensor | None:
+    """e^(-twice * keys), which saves `look` most of its exponentials; None where it overflows."""
+    low, high = torch.aminmax(keys) if keys.numel() else (keys.new_zeros(()),) * 2
+    safe = twice * max(-float(low), float(high)) <= MOST
+    return torch.exp(keys * -twice) if safe else None
+
+
 def look(
-    memory: tuple[Tensor, Tensor, Tensor],  # keys (B, S, A), values (B, S, D), what is real (B, S)
+    memory: Seen,
     score: Tensor | None,  # (A,)
     twice: float,
     query: Tensor,  # (B * K, A)
@@ -71,14 +93,37 @@ def look(
     """base + Σ a_j v_j (B * K, D), with a = softmax over what is real of
     score · σ(twice (query + key_j)), or of query · key_j where there is no score.
     """
-    keys, values, real = memory
-    (items, length, size), width, rows = keys.shape, values.size(2), len(query)
+    (items, length, size), width, rows = memory.keys.shape, memory.values.size(2), len(query)
     out = query.new_empty(rows, width)
     step = 0 if base is None else base.stride(0)
     sizes = items, rows // max(items, 1), length, size, width
-    lead = keys, values, real, score, twice, query, query.stride(0)
+    lead = *memory, score, twice, query, query.stride(0)
     call("look", *lead, base, step, weights, out, *sizes)
     return out
+
+
+def gru(
+    x: Tensor, more: Tensor | None, past: Tensor, h: Tensor, out: Tensor, acts: Tensor | None = None
+) -> Tensor:
+    """A step of `cells.GRU` from shares of its gates (N, 3H): the input's (and more of them, if
+    any), and the state's. `out` (N, H) takes the new state, `acts` (N, 3H) how far gates opened.
+    """
+    shares = *_rows(x), *_rows(more), *_rows(past), *_rows(h), *_rows(acts)
+    call("gru", *shares, out, *out.shape)
+    return out
+
+
+def tanh_sum(shares: Sequence[Tensor]) -> Tensor:
+    """tanh of the sum of one to three (N, D)."""
+    out = shares[0].new_empty(shares[0].shape)
+    each = [*shares, None, None][:3]
+    call("tanh_sum", *(part for share in each for part in _rows(share)), out, *out.shape)
+    return out
+
+
+def _rows(matrix: Tensor | None) -> tuple[Tensor | None, int]:
+    """A matrix and how far its rows are apart."""
+    return matrix, 0 if matrix is None else matrix.stride(0)
 
 
 def call(name: str, *given: Tensor | float | None) -> None:
@@ -190,7 +235,8 @@ def _agrees(library: ctypes.CDLL) -> bool:
     _invoke(library, "pick", scores, size, rule, values, places, 2, size, 3)
     best = scores.log_softmax(-1)[:, 2:].topk(3)
     keys, query, out = scores[:1].view(1, 5, 26), scores[1:, :26], scores.new_empty(1, 26)
-    lead = keys, keys, torch.ones(1, 5, dtype=torch.bool), query, 2.0, query, size, None, 0
+    real, power = torch.ones(1, 5, dtype=torch.bool), torch.exp(-2 * keys)
+    lead = keys, power, keys, real, query, 2.0, query, size, None, 0
     _invoke(library, "look", *lead, scores.new_empty(1, 5), out, 1, 1, 5, 26, 26)
     weights = (torch.sigmoid(2 * (query + keys)) @ query[0]).softmax(-1)
     pairs = (values, best.values), (out, (weights @ keys)[0])

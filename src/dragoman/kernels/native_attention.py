@@ -18,7 +18,8 @@ class Attention:
         cover: Tensor | None,
     ) -> None:
         assert cover is None
-        self.memory = keys, values, real.contiguous()
+        powers = None if score is None else native.powers(keys, 2.0)
+        self.memory = native.Seen(keys, powers, values, real.contiguous())
         self.score = None if score is None else score * 2
 
     def look(self, query: Tensor, base: Tensor, seen: Tensor | None, weights: Tensor) -> Tensor:
@@ -27,7 +28,7 @@ class Attention:
 
     def begin_back(self) -> None:
         """Make room for what the way back sums up."""
-        keys = self.memory[0]
+        keys = self.memory.keys
         self.key_grad = torch.zeros_like(keys)
         self.score_grad = keys.new_zeros(len(keys), keys.size(2))
 
@@ -42,9 +43,9 @@ class Attention:
         query_grad: Tensor,
     ) -> None:
         """Writes the gradients of energies (B, S) and query (B, A)."""
-        keys, values, real = self.memory
+        keys, values = self.memory.keys, self.memory.values
         outer = None if weights_grad is None else weights_grad.contiguous()
-        lead = keys, values, real, self.score, 2.0, query, query.stride(0)
+        lead = *self.memory, self.score, 2.0, query, query.stride(0)
         more = mixed_grad, mixed_grad.stride(0), weights, outer, energies_grad
         sums = query_grad, query_grad.stride(0), self.key_grad, self.score_grad
         native.call("look_back", *lead, *more, *sums, *keys.shape, values.size(2))

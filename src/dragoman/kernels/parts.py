@@ -4,7 +4,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from dragoman.kernels import plain
+from dragoman.kernels import native_cell, plain
 from dragoman.kernels.contract import Given, Layer, Plan, Tape
 from dragoman.kernels.plain import Past
 
@@ -64,6 +64,8 @@ def make_cell(plan: Plan, layer: Layer) -> Cell:
         assert layer.inner is not None
         assert layer.inner_bias is not None
         return plain.GRUBefore(layer.inner, layer.inner_bias)
+    if plan.parts == "native" and plan.cell == "gru":
+        return native_cell.GRU()
     simple: dict[str, type[Cell]] = {"rnn": plain.RNN, "gru": plain.GRU, "lstm": plain.LSTM}
     return simple[plan.cell]()
 

@@ -14,7 +14,9 @@ from dragoman.core import Encoded, group
 from dragoman.decoders import Recurrent, Written
 from dragoman.decoders.recurrent import Memory
 from dragoman.heads import Vocabulary
+from dragoman.kernels import native
 from dragoman.kernels.best import fill
+from dragoman.kernels.choice import has_native
 from dragoman.kernels.packed import Precision, Product, packed
 from dragoman.quick.parts import Layer, Words, tanh
 
@@ -30,6 +32,8 @@ class Held(NamedTuple):
     shade: Tensor  # (B, 1, S) added to energies: lowest where there is nothing to see
     real: Tensor  # (B, 1, S) 1 where there is something to see
     given: Tensor  # (B, C) share of a context that stays the same; (B, 0) for none
+    mask: Tensor  # (B, S) True where there is something to see
+    powers: Tensor  # (B, S, A) what `native.look` wants of the keys; (B, 0) for nothing
 
 
 class Quick:
@@ -129,7 +133,7 @@ class Quick:
 
     def begin(self, enc: Encoded) -> "Course":
         """A search over these sources."""
-        keys = values = enc.memory
+        keys = values = enc.memory.contiguous()
         folded = self.look is not None and enc.memory.size(1) <= LONG
         if self.look is not None:
             keys = _each(self.keys, enc.memory)
@@ -140,7 +144,11 @@ class Quick:
         given = enc.summary[:, :0]
         if self.decoder.spec.context == "every-step":
             given = self.spread(enc.summary)
-        return Course(self, Held(keys, values, shade, real, given), folded)
+        mask, powers = enc.mask.contiguous(), None
+        if self.mlp and has_native(keys.device, keys.dtype):
+            powers = native.powers(keys, 1.0)
+        powers = enc.summary[:, :0] if powers is None else powers
+        return Course(self, Held(keys, values, shade, real, given, mask, powers), folded)
 
 
 class Course:
@@ -171,15 +179,16 @@ class Course:
         seen, weights = self._given(len(tokens)), None
         if quick.before:
             seen, weights = self._attend(past[-1][:, quick.layers[-1].own :], state.cells[-1][0])
+        more = None
         if seen is not None:
-            gates, seen = gates + seen[:, :size], seen[:, size:]
+            more, seen = seen[:, :size], seen[:, size:]
         if quick.inject is not None:
-            gates = gates + quick.inject(state.fed)
+            more = quick.inject(state.fed)
         cells, h = [], gates
         for layer, own, before in zip(quick.layers, state.cells, past, strict=True):
             inward = h if layer.inward is None else layer.inward(h)
-            cells.append(layer.advance(inward, before[:, : layer.own], own))
-            h = cells[-1][0]
+            cells.append(layer.advance(inward, more, before[:, : layer.own], own))
+            h, more = cells[-1][0], None
         top = h if quick.top is None else quick.top(h)
         if quick.look is not None and not quick.before:
             seen, weights = self._attend(top[:, : quick.asked], h)
@@ -194,6 +203,13 @@ class Course:
     def _attend(self, asked: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         """Shares of the context in gates (before the cell) and readout (N, C); weights (N, S)."""
         held, quick, items = self.held, self.quick, len(self.held.keys)
+        if has_native(h.device, h.dtype):
+            weights = h.new_empty(len(h), held.keys.size(1))
+            query = h if quick.scale is None else asked
+            powers = held.powers if held.powers.dim() > 2 else None
+            memory = native.Seen(held.keys, powers, held.values, held.mask)
+            seen = native.look(memory, quick.scale, 1.0, query, None, weights)
+            return seen if self.folded else quick.spread(seen), weights
         if quick.scale is not None:
             keys, query = held.keys.unsqueeze(1), group(asked, items).unsqueeze(2)
             shape = *query.shape[:2], *held.keys.shape[1:]
@@ -212,6 +228,8 @@ class Course:
         shares = [h, *([] if seen is None else [seen]), *([said] if said.size(1) else [])]
         if kind == "plain":
             return torch.cat(shares, -1)
+        if kind == "tanh" and has_native(h.device, h.dtype):
+            return native.tanh_sum(shares)
         mixed = shares[0]
         for share in shares[1:]:
             mixed = mixed + share

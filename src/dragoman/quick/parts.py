@@ -6,6 +6,8 @@ from torch.nn.functional import linear
 
 from dragoman.cells import GRU, RNN, Cell, GRUBefore
 from dragoman.core import State
+from dragoman.kernels import native
+from dragoman.kernels.choice import has_native
 from dragoman.kernels.packed import Precision, Product, packed
 
 TABLE = 512 * 2**20  # bytes that a table of all words may take
@@ -60,8 +62,11 @@ class Layer:
         if above:
             self.inward = packed(cell.inward.weight, cell.inward.bias, precision)
 
-    def advance(self, gates: Tensor, past: Tensor, state: State) -> State:
-        """One step, as `Cell.advance`, from both shares of the gates (N, G)."""
+    def advance(self, gates: Tensor, more: Tensor | None, past: Tensor, state: State) -> State:
+        """One step, as `Cell.advance`, from all shares of the gates (N, G)."""
+        if isinstance(self.cell, GRU) and has_native(past.device, past.dtype):
+            return (native.gru(gates, more, past, state[0], torch.empty_like(state[0])),)
+        gates = gates if more is None else gates + more
         if isinstance(self.cell, RNN):
             return (tanh(gates + past),)
         if isinstance(self.cell, GRU):

@@ -120,10 +120,9 @@ class Beam:
     def _extend(self, scores: Tensor, paths: Paths, time: Tensor) -> tuple[Tensor, Tensor]:
         """The best symbols of each path and what they add (B, K, k)."""
         scores = scores[:, : self.symbols].to(self.front.scores.dtype)
-        whole = total(scores)
         limits = Limits(*self.bounds.repeat_interleave(self.width, 1))
         every = slice(0, len(scores))
-        gains, symbols = few(self.width)(limits.apply(scores, time), whole, every)
+        gains, symbols = few(self.width)(scores, limits, time, every)
         wait = pad(torch.zeros_like(gains[:, :1]), (0, gains.size(1) - 1), value=NEVER)
         done = paths.done.view(-1, 1)
         gains, symbols = torch.where(done, wait, gains), symbols.masked_fill(done, PAD)

@@ -13,13 +13,16 @@ import torch
 from torch import Tensor
 
 from dragoman.core import BOS, EOS, PAD, Hypotheses, State, group, leaf, repeat, select
+from dragoman.kernels import native
 from dragoman.kernels.best import best, total
+from dragoman.kernels.choice import has_native
 from dragoman.search.rules import NEVER
 from dragoman.search.strategies import by_chance, start
 
 WORTH = 8  # items are left behind when they are one in so many
-# scores (n, V), what they sum to (n, 1), which of all rows -> log-probabilities and symbols (n, k)
-Take = Callable[[Tensor, Tensor, slice], tuple[Tensor, Tensor]]
+# scores (n, V), their limits, after how many symbols, which of all rows -> log-probabilities and
+# symbols (n, k)
+Take = Callable[[Tensor, "Limits", "int | Tensor", slice], tuple[Tensor, Tensor]]
 
 
 class Course(Protocol):
@@ -64,6 +67,11 @@ class Limits(NamedTuple):
             scores[:, EOS].masked_fill_(early & ~late, NEVER)
         return scores
 
+    def rule(self, time: int | Tensor) -> Tensor:
+        """The same as `native.pick` wants it: 1 where an end comes too early, 2 where it must."""
+        late, early = time >= self.most, time < self.least
+        return early.to(torch.uint8).masked_fill_(late, 2)
+
 
 def look(
     course: Course, features: Tensor, limits: Limits, time: int | Tensor, take: Take
@@ -72,10 +80,8 @@ def look(
     found = []
     for first in range(0, len(features), course.rows):
         part = slice(first, first + course.rows)
-        scores = course.scores(features[part])
-        whole = total(scores)
         mine = Limits(*(limit[part] for limit in limits))
-        found.append(take(mine.apply(scores, time), whole, part))
+        found.append(take(course.scores(features[part]), mine, time, part))
     values, symbols = zip(*found, strict=True)
     return (values[0], symbols[0]) if len(found) == 1 else (torch.cat(values), torch.cat(symbols))
 
@@ -83,8 +89,13 @@ def look(
 def few(count: int) -> Take:
     """The best so many symbols of each row."""
 
-    def take(scores: Tensor, whole: Tensor, part: slice) -> tuple[Tensor, Tensor]:
-        values, symbols = best(scores, count)
+    def take(
+        scores: Tensor, limits: Limits, time: int | Tensor, part: slice
+    ) -> tuple[Tensor, Tensor]:
+        if has_native(scores.device, scores.dtype):
+            return native.pick(scores, limits.rule(time), count)
+        whole = total(scores)
+        values, symbols = best(limits.apply(scores, time), count)
         return values - whole, symbols
 
     return take
@@ -112,9 +123,12 @@ def sample(
     def drawing(rows: Tensor, time: int) -> Take:
         noises = chance[rows, time]
 
-        def take(scores: Tensor, whole: Tensor, part: slice) -> tuple[Tensor, Tensor]:
+        def take(
+            scores: Tensor, limits: Limits, time: int | Tensor, part: slice
+        ) -> tuple[Tensor, Tensor]:
+            whole = total(scores)
             pick = by_chance([noises[part]], temperature=temperature, top_k=top_k, top_p=top_p)
-            log_probs = scores - whole
+            log_probs = limits.apply(scores, time) - whole
             tokens = pick(log_probs)[:, None]
             return log_probs.gather(1, tokens), tokens
 
