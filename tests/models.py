@@ -116,6 +116,13 @@ def others() -> dict[str, ModelSpec]:
     }
     for name in ("coverage", "coverage-after", "local"):
         found[f"copy-{name}"] = found[name].model_copy(update={"head": copy})
+    learned = decoder.model_copy(update={"start": "learned", "layers": 2})
+    found["start-learned"] = ModelSpec(encoder=text, decoder=learned, head=head)
+    last = text.model_copy(update={"summary": "end", "bidirectional": False})
+    every = RecurrentSpec(
+        cell="gru", hidden=6, context="every-step", start="learned", readout="plain"
+    )
+    found["summary-end"] = ModelSpec(encoder=last, decoder=every, head=head)
     wide = TextSpec(cell="gru", embedding=4, hidden=4)
     for fuse in ("concat", "product", "gate"):
         parts = SeveralSpec(parts=(text, wide), fuse=fuse)

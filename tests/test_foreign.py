@@ -1,28 +1,31 @@
 """Models that arrive from other toolkits price given answers as those toolkits did.
 
 The checkpoints under `golden/` were made by the toolkits' own code (OpenNMT-py 3.5.1, JoeyNMT
-2.3.0), with random weights, and so were the log-probabilities beside them.
+2.3.0, yoyodyne 0.5.27), with random weights, and so were the log-probabilities beside them.
 """
 
 import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 import dragoman
 from conftest import Ran
-from dragoman.foreign import arrive
+from dragoman.foreign import KNOWN, arrive
 
 GOLDEN = Path(__file__).parent / "golden"
+YOYODYNE = ("attlstm", "attgru", "lstm", "gru")
 FILES = {
     "opennmt-general": ("opennmt-py", "opennmt-general.pt"),
     "opennmt-mlp": ("opennmt-py", "opennmt-mlp.pt"),
     "opennmt-dot": ("opennmt-py", "opennmt-dot.pt"),
     "joeynmt-bahdanau": ("joeynmt", "joeynmt-bahdanau/best.ckpt"),
     "joeynmt-luong": ("joeynmt", "joeynmt-luong/best.ckpt"),
+    **{f"yoyodyne-{kind}": ("yoyodyne", f"yoyodyne-{kind}.ckpt") for kind in YOYODYNE},
 }
 
 
@@ -80,6 +83,24 @@ def test_what_does_not_fit_is_refused_by_name(option: str, value: object, tmp_pa
     torch.save(content, tmp_path / "other.pt")
     with pytest.raises(dragoman.UserError, match=f"-{option}.* has no counterpart"):
         arrive(tmp_path / "other.pt", "opennmt-py", tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"_class_path": "yoyodyne.models.TransformerModel"}, "TransformerModel"),
+        ({"index": {"features_vocabulary": ["[PL]"]}}, "features_col"),
+    ],
+)
+def test_what_yoyodyne_has_alone_is_refused_by_name(
+    changes: dict[str, Any], complaint: str, tmp_path: Path
+) -> None:
+    with torch.serialization.safe_globals(KNOWN):
+        content = torch.load(GOLDEN / "yoyodyne-gru.ckpt", weights_only=True)
+    content["hyper_parameters"] |= changes
+    torch.save(content, tmp_path / "other.ckpt")
+    with pytest.raises(dragoman.UserError, match=f"{complaint}.* has no counterpart"):
+        arrive(tmp_path / "other.ckpt", "yoyodyne", tmp_path / "m")
 
 
 def test_a_tensor_that_nobody_takes_is_refused(tmp_path: Path) -> None:

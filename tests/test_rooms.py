@@ -59,7 +59,7 @@ FLOORS = [
     ["estimator", "report", "serve"],
     ["demo"],
     ["foreign.parts"],
-    ["foreign.joey", "foreign.opennmt"],
+    ["foreign.joey", "foreign.opennmt", "foreign.yoyodyne"],
     ["foreign"],
     ["ship.translate", "ship.runner", "ship.describe"],
     ["ship"],

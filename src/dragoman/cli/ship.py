@@ -8,6 +8,7 @@ import click
 from dragoman.cli.options import MODEL, data_tree
 from dragoman.errors import UserError
 
+TOOLKITS = ["opennmt-py", "joeynmt", "yoyodyne"]
 RUN = """
 ## Run it
 
@@ -116,7 +117,9 @@ def _measured(loaded: Any, model: Path, given: dict[str, Any], size: int, answer
 
 @click.command("import")
 @click.argument("checkpoint", type=click.Path(path_type=Path))
-@click.option("--from", "toolkit", type=click.Choice(["opennmt-py", "joeynmt"]), required=True)
+@click.option(
+    "--from", "toolkit", type=click.Choice(["opennmt-py", "joeynmt", "yoyodyne"]), required=True
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--trust", is_flag=True, help="Yes, the file comes from somebody you trust.")
 def bring(checkpoint: Path, toolkit: str, output: Path, trust: bool) -> None:

@@ -24,7 +24,7 @@ class RecurrentSpec(StackSpec):
 
     kind: Literal["recurrent"] = "recurrent"
     context: Literal["initial", "every-step", "attention"] = "attention"
-    start: Literal["copy", "dense", "zero"] = "dense"
+    start: Literal["copy", "dense", "zero", "learned"] = "dense"
     readout: Literal["plain", "tanh", "maxout"] = "tanh"
     readout_size: Size | None = None  # as wide as `hidden` when not given
     readout_word: bool = False  # the last word reaches the output directly (deep output)
@@ -100,6 +100,8 @@ class Recurrent(Decoder):
             self.baseline = nn.Buffer(torch.zeros(()))
         if spec.start == "dense":
             self.bridge = nn.Linear(source.summary, spec.layers * spec.hidden)
+        if spec.start == "learned":  # the same for every source
+            self.first = nn.Parameter(torch.zeros(spec.layers, CELLS[spec.cell].slots, spec.hidden))
 
     @property
     def looped(self) -> bool:
@@ -120,6 +122,10 @@ class Recurrent(Decoder):
         elif spec.start == "dense":
             tops = torch.tanh(self.bridge(enc.summary))
             cells = self.stack.start(list(tops.chunk(spec.layers, -1)))
+        elif spec.start == "learned":
+            cells = tuple(
+                tuple(slot.expand(rows, -1) for slot in level.unbind()) for level in self.first
+            )
         else:
             cells = self.stack.start([none] * spec.layers)
         fed = none.new_zeros(rows, self.readout.size if self.feed else 0)
@@ -256,8 +262,10 @@ def _check(spec: RecurrentSpec, source: Sizes, attention: AttentionSpec | None) 
             "without an encoder there is no context: set model.decoder.context=initial and "
             "model.decoder.start=zero"
         )
-    if source.summary and spec.context == "initial" and spec.start == "zero":
-        raise UserError("model.decoder.start=zero with context=initial would never see the source")
+    if source.summary and spec.context == "initial" and spec.start in ("zero", "learned"):
+        raise UserError(
+            f"model.decoder.start={spec.start} with context=initial would never see the source"
+        )
     ours = ((spec.hidden,) * CELLS[spec.cell].slots,) * spec.layers
     if spec.start == "copy" and source.finals != ours:
         raise UserError(

@@ -18,7 +18,8 @@ class TextSpec(StackSpec):
     kind: Literal["text"] = "text"
     embedding: Size = 256
     bidirectional: bool = True  # `hidden` is the size of each direction
-    summary: Literal["final", "backward", "mean"] = "final"  # what sums the source up
+    # what sums the source up; `end`: the last symbol's annotation, by the length of the whole
+    summary: Literal["final", "backward", "mean", "end"] = "final"
 
 
 class Text(Encoder):
@@ -49,5 +50,9 @@ class Text(Encoder):
     def _summary(self, memory: Tensor, mask: Tensor, finals: State) -> Tensor:
         if self.spec.summary == "mean":
             return memory.sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
+        if self.spec.summary == "end":
+            count = mask.sum(1, keepdim=True).clamp(min=1)
+            last = (count - 1).unsqueeze(-1).expand(-1, -1, memory.size(-1))
+            return memory.gather(1, last).squeeze(1) / count
         top: Tensor = finals[-1][0]
         return top[:, self.spec.hidden :] if self.spec.summary == "backward" else top

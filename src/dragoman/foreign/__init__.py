@@ -16,14 +16,16 @@ from dragoman.config import Config, validate
 from dragoman.data.fields import TextField
 from dragoman.data.text import UNITS
 from dragoman.errors import UserError
-from dragoman.foreign import joey, opennmt
+from dragoman.foreign import joey, opennmt, yoyodyne
 from dragoman.foreign.parts import Arrived
 from dragoman.model import build
 
 TOOLKITS: dict[str, Callable[[Any, Path], Arrived]] = {
     "opennmt-py": opennmt.read,
     "joeynmt": joey.read,
+    "yoyodyne": yoyodyne.read,
 }
+KNOWN: list[Any] = [argparse.Namespace, (dict, yoyodyne.INDEX)]  # names that only hold data
 
 
 def arrive(path: Path, toolkit: str, folder: Path) -> Config:
@@ -32,11 +34,11 @@ def arrive(path: Path, toolkit: str, folder: Path) -> Config:
     config = validate(arrived.tree)
     specs = {"source": config.data.source, "target": config.data.target}
     source, target = (
-        TextField(spec, UNITS["word"](arrived.symbols[side])) for side, spec in specs.items()
+        TextField(spec, UNITS[spec.units](arrived.symbols[side])) for side, spec in specs.items()
     )
     model = build(config.model, (source.size,), target.size)
     restore(model, arrived.weights, path)
-    about = _card(path, toolkit, arrived, weights_of(model))
+    about = _card(path, toolkit, arrived, specs, weights_of(model))
     fields = Fields({"source": source}, target)
     save_model(folder, config, fields, weights_of(model), {"README.md": about.encode()})
     return config
@@ -45,7 +47,7 @@ def arrive(path: Path, toolkit: str, folder: Path) -> Config:
 def _loaded(path: Path) -> Any:
     """A checkpoint's content, if it is data alone; nothing in it is ever run."""
     try:
-        with torch.serialization.safe_globals([argparse.Namespace]):
+        with torch.serialization.safe_globals(KNOWN):
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         reason = " ".join(str(error).split())[:200]
@@ -54,7 +56,13 @@ def _loaded(path: Path) -> Any:
         raise UserError(f"{path}: not a checkpoint that torch can read: {error}") from None
 
 
-def _card(path: Path, toolkit: str, arrived: Arrived, weights: Mapping[str, Tensor]) -> str:
+def _card(
+    path: Path,
+    toolkit: str,
+    arrived: Arrived,
+    specs: Mapping[str, Any],
+    weights: Mapping[str, Tensor],
+) -> str:
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     size = sum(tensor.numel() for tensor in weights.values())
     lines = [
@@ -63,7 +71,8 @@ def _card(path: Path, toolkit: str, arrived: Arrived, weights: Mapping[str, Tens
         f"- imported from {path.name}, sha256 {digest}, by dragoman {__version__}",
         f"- {size:,} parameters",
         f"- reads {len(arrived.symbols['source']):,} and writes {len(arrived.symbols['target']):,} "
-        "different tokens, blanks between them: cut the text as for its own toolkit",
+        f"different symbols (by {specs['source'].units} and by {specs['target'].units}): cut the "
+        "text as for its own toolkit",
         "",
         "```",
         "dragoman predict model/ < inputs.txt",
