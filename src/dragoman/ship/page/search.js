@@ -9,16 +9,30 @@ function forbid(logProbs, banned) {
   return left.some((p) => p > NEVER) ? left : logProbs;
 }
 
-// What may be written after `place` symbols.
-function ruled(logProbs, place, rules) {
-  let left = logProbs.slice();
+// What may be written after some symbols; the log-probabilities are this function's own.
+function ruled(logProbs, tokens, rules) {
+  const place = tokens.length;
+  let left = logProbs;
   for (const sign of rules.signs) left[sign] = NEVER;
   if (rules.own !== null) left = forbid(left, (id) => id >= rules.own);
   const due = rules.prompt[place];
   if (due !== undefined) left = forbid(left, (id) => id !== due);
-  if (!rules.limited) return left;
-  if (place >= rules.most) return forbid(left, (id) => id !== EOS);
-  return place < rules.least ? forbid(left, (id) => id === EOS) : left;
+  if (rules.limited && place >= rules.most) left = forbid(left, (id) => id !== EOS);
+  else if (rules.limited && place < rules.least) left = forbid(left, (id) => id === EOS);
+  if (!rules.grams) return left;
+  const again = repeated(tokens, rules.grams);
+  return again.size ? forbid(left, (id) => again.has(id)) : left;
+}
+
+// What would end a sequence of so many symbols that was written before.
+function repeated(tokens, size) {
+  const all = [BOS, ...tokens];
+  const found = new Set();
+  for (let at = 0; at + size <= all.length; at++) {
+    const same = Array.from({ length: size - 1 }, (_, i) => all[at + i] === all[all.length - size + 1 + i]);
+    if (same.every(Boolean)) found.add(all[at + size - 1]);
+  }
+  return found;
 }
 
 const divisor = (length, { normalize, length_penalty: penalty }) =>
@@ -29,7 +43,7 @@ function beam(step, state, rules, width, options) {
   let paths = [{ score: 0, length: 0, done: false, state, token: BOS, tokens: [], gains: [], looked: [] }];
   let lead = 0;
   for (let place = 0; place < rules.steps && !paths.every((path) => path.done); place++) {
-    const grown = paths.map((path) => grow(path, step, rules, place, options));
+    const grown = grow(paths, step, rules, options);
     const best = largest(grown, width);
     const greedy = likeliest(grown[lead], lead);
     lead = best.findIndex((one) => one.parent === lead && one.token === greedy.token);
@@ -43,26 +57,40 @@ function beam(step, state, rules, width, options) {
   return ranked.sort((a, b) => b.rank - a.rank || a.i - b.i).map((one) => one.path);
 }
 
-function grow(path, step, rules, place, options) {
-  if (path.done) return { path, by: divisor(path.length, options) };
-  const out = step(path.token, path.state);
-  const by = divisor(path.length + 1, options);
-  return { path, out, logProbs: ruled(out.logProbs, place, rules), by };
+// One symbol further on all paths that have not ended.
+function grow(paths, step, rules, options) {
+  const going = paths.filter((path) => !path.done);
+  const outs = step(going.map((path) => path.token), going.map((path) => path.state));
+  const found = new Map(going.map((path, k) => [path, outs[k]]));
+  return paths.map((path) => {
+    if (path.done) return { path, by: divisor(path.length, options) };
+    const out = found.get(path);
+    const by = divisor(path.length + 1, options);
+    return { path, out, logProbs: ruled(out.logProbs, path.tokens, rules), by };
+  });
 }
 
 // The candidates that rank highest.
 function largest(grown, width) {
   const best = [];
+  let worst = NEVER; // of a full list
   const offer = (parent, token, score, rank) => {
-    if (score === NEVER || (best.length === width && rank <= best[width - 1].rank)) return;
     let at = best.length;
     while (at > 0 && best[at - 1].rank < rank) at--;
     best.splice(at, 0, { parent, token, score, rank });
     if (best.length > width) best.pop();
+    if (best.length === width) worst = best[width - 1].rank;
   };
   grown.forEach(({ path, logProbs, by }, parent) => {
-    if (path.done) offer(parent, PAD, path.score, path.score / by);
-    else logProbs.forEach((p, token) => offer(parent, token, path.score + p, (path.score + p) / by));
+    const { score } = path;
+    if (path.done) {
+      if (score / by > worst) offer(parent, PAD, score, score / by);
+      return;
+    }
+    for (let token = 0; token < logProbs.length; token++) {
+      const rank = (score + logProbs[token]) / by;
+      if (rank > worst) offer(parent, token, score + logProbs[token], rank);
+    }
   });
   return best;
 }
@@ -94,7 +122,7 @@ function follow({ path, out, logProbs }, { token, score }) {
 function draw(step, state, rules, options, chance) {
   let path = { score: 0, length: 0, done: false, state, token: BOS, tokens: [], gains: [], looked: [] };
   for (let place = 0; place < rules.steps && !path.done; place++) {
-    const grown = grow(path, step, rules, place, options);
+    const [grown] = grow([path], step, rules, options);
     const token = drawn(grown.logProbs, options, chance());
     path = follow(grown, { token, score: path.score + grown.logProbs[token] });
   }

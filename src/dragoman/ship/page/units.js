@@ -20,6 +20,7 @@ class Column {
     this.size = FIRST + about.symbols.length;
     this.places = new Map(about.symbols.map((symbol, i) => [symbol, FIRST + i]));
     this.spelled = about.units in JOINTS;
+    this.signs = { none: 0, end: 1, both: 2 }[about.signs]; // how many places only say where it begins and ends
     if (about.units === "subword") this.subwords = new Subwords(about.symbols, about.scores);
   }
 

@@ -1,4 +1,5 @@
-// Attention, decoders and heads: one symbol further.
+// Attention, decoders and heads: one symbol further, on all paths at once. What a path has to itself
+// stands in lists, in the same order everywhere.
 "use strict";
 
 class Attention {
@@ -14,39 +15,51 @@ class Attention {
   }
 
   prepare(memory) {
-    return this.key ? memory.map((h) => this.key.of(h)) : memory;
+    return this.key ? this.key.all(memory) : memory;
   }
 
-  // The context and the weights that a query finds.
-  look(query, keys, memory, seen) {
-    const energies = this.spec.score === "mlp" ? this.mlp(query, keys, seen) : keys.map((key) => dot(key, query));
-    if (this.place) {
-      const centre = memory.length * sigmoid(this.centre.of(tanhs(this.place.of(query)))[0]);
-      const spread = 2 * (this.spec.local / 2) ** 2;
-      energies.forEach((_, j) => (energies[j] -= (j - centre) ** 2 / spread));
-    }
-    const top = Math.max(...energies);
-    const weights = Float32Array.from(energies, (e) => Math.exp(e - top));
-    const sum = weights.reduce((a, b) => a + b, 0);
-    const context = new Float32Array(memory[0].length);
-    weights.forEach((_, j) => {
-      weights[j] /= sum;
-      for (let i = 0; i < context.length; i++) context[i] += weights[j] * memory[j][i];
+  // The context and the weights that each query finds.
+  look(queries, keys, memory, seen) {
+    const asked = this.spec.score === "mlp" ? this.query.all(queries) : queries;
+    return queries.map((query, k) => {
+      const energies = new Float32Array(keys.length);
+      if (this.spec.score === "mlp") this.mlp(asked[k], keys, seen && seen[k], energies);
+      else keys.forEach((key, j) => (energies[j] = dot(key, query)));
+      if (this.place) this.centred(query, energies);
+      return this.gather(energies, memory);
     });
+  }
+
+  // Places far from where the query wants to look lose.
+  centred(query, energies) {
+    const centre = energies.length * sigmoid(this.centre.of(tanhs(this.place.of(query)))[0]);
+    const spread = 2 * (this.spec.local / 2) ** 2;
+    energies.forEach((_, j) => (energies[j] -= (j - centre) ** 2 / spread));
+  }
+
+  gather(weights, memory) {
+    let top = -Infinity, sum = 0;
+    for (const energy of weights) top = Math.max(top, energy);
+    for (let j = 0; j < weights.length; j++) sum += weights[j] = exp(weights[j] - top);
+    const context = new Float32Array(memory[0].length);
+    for (let j = 0; j < weights.length; j++) {
+      const share = (weights[j] /= sum);
+      const h = memory[j];
+      for (let i = 0; i < context.length; i++) context[i] += share * h[i];
+    }
     return { context, weights };
   }
 
-  mlp(query, keys, seen) {
-    const asked = this.query.of(query);
+  mlp(asked, keys, seen, energies) {
     const v = this.score.weight.data;
     const cover = this.cover && this.cover.weight.data;
-    return keys.map((key, j) => {
+    for (let j = 0; j < keys.length; j++) {
+      const key = keys[j];
       let energy = 0;
-      for (let i = 0; i < v.length; i++) {
-        energy += v[i] * Math.tanh(asked[i] + key[i] + (cover ? cover[i] * seen[j] : 0));
-      }
-      return energy;
-    });
+      if (cover) for (let i = 0; i < v.length; i++) energy += v[i] * tanh(asked[i] + key[i] + cover[i] * seen[j]);
+      else for (let i = 0; i < v.length; i++) energy += v[i] * tanh(asked[i] + key[i]);
+      energies[j] = energy;
+    }
   }
 }
 
@@ -63,6 +76,13 @@ class Recurrent {
     this.inject = layer("decoder.inject");
     this.bridge = layer("decoder.bridge");
     this.mix = layer("decoder.readout.mix");
+    this.first = weights.has("decoder.first") ? weights.get("decoder.first") : null;
+  }
+
+  // The learned start of a layer.
+  begun(level) {
+    const slots = this.first.rows / this.cells.length;
+    return Array.from({ length: slots }, (_, slot) => row(this.first, level * slots + slot));
   }
 
   prepare(enc) {
@@ -75,44 +95,66 @@ class Recurrent {
     else if (this.spec.start === "dense") {
       const tops = tanhs(this.bridge.of(enc.summary));
       cells = this.cells.map((cell, i) => cell.start(tops.slice(i * cell.size, (i + 1) * cell.size)));
-    } else cells = this.cells.map((cell) => cell.start());
+    } else if (this.first) cells = this.cells.map((_, i) => this.begun(i));
+    else cells = this.cells.map((cell) => cell.start());
     const fed = new Float32Array(this.inject && this.feed ? this.inject.weight.cols : 0);
     return { cells, fed, seen: new Float32Array(enc.memory.length) };
   }
 
-  step(token, word, state, fixed) {
-    const given = this.spec.context === "every-step" ? fixed.summary : new Float32Array(0);
+  step(tokens, words, states, fixed) {
+    const given = this.spec.context === "every-step" ? fixed.summary : null;
     const bottom = this.cells[0];
-    let gates = given.length ? bottom.inward.of(join(word, given)) : bottom.symbol(token, word);
+    let gates = given
+      ? bottom.inward.all(words.map((word) => join(word, given)))
+      : tokens.map((token, k) => bottom.symbol(token, words[k]));
+    const seen = this.covers ? states.map((state) => state.seen) : null;
+    const look = (queries) => this.attention.look(queries, fixed.keys, fixed.memory, seen);
     let found = null;
     if (this.before) {
-      found = this.attention.look(state.cells[state.cells.length - 1][0], fixed.keys, fixed.memory, state.seen);
-      gates = plus(gates, this.inject.of(found.context));
-    } else if (this.feed) gates = plus(gates, this.inject.of(state.fed));
-    const [h, cells] = this.climb(gates, state.cells);
-    if (this.attention && !this.before) found = this.attention.look(h, fixed.keys, fixed.memory, state.seen);
-    const features = this.readout(h, found ? found.context : given, word);
-    const seen = this.covers ? plus(state.seen, found.weights) : state.seen;
-    const next = { cells, fed: this.feed ? features : state.fed, seen };
-    return { features, state: next, weights: found && found.weights };
+      found = look(states.map(({ cells }) => cells[cells.length - 1][0]));
+      gates = this.added(gates, found.map((one) => one.context));
+    } else if (this.feed) gates = this.added(gates, states.map((state) => state.fed));
+    const [hs, cells] = this.climb(gates, states);
+    if (this.attention && !this.before) found = look(hs);
+    const contexts = hs.map((_, k) => (found ? found[k].context : given));
+    const features = this.readout(hs, contexts, words);
+    return features.map((one, k) => ({
+      features: one,
+      weights: found && found[k].weights,
+      state: {
+        cells: cells.map((level) => level[k]),
+        fed: this.feed ? one : states[k].fed,
+        seen: this.covers ? plus(states[k].seen, found[k].weights) : states[k].seen,
+      },
+    }));
   }
 
+  // Gates with the share of what a step learns beside the word.
+  added(gates, late) {
+    return this.inject.all(late).map((share, k) => plus(share, gates[k]));
+  }
+
+  // The layers, one above the other: the top's outputs, and per layer the states of all paths.
   climb(gates, states) {
-    let x = null;
+    let xs = null;
     const next = this.cells.map((cell, level) => {
-      const state = cell.advance(level ? cell.inward.of(x) : gates, states[level]);
-      x = this.spec.residual && level ? plus(state[0], x) : state[0];
-      return state;
+      const moved = cell.advance(level ? cell.inward.all(xs) : gates, states.map(({ cells }) => cells[level]));
+      const hs = moved.map(([h]) => h);
+      xs = this.spec.residual && level ? hs.map((h, k) => plus(h, xs[k])) : hs;
+      return moved;
     });
-    return [x, next];
+    return [xs, next];
   }
 
-  readout(h, context, word) {
-    const all = this.spec.readout_word ? join(h, context, word) : join(h, context);
+  readout(hs, contexts, words) {
+    const all = hs.map((h, k) => {
+      const parts = [h, contexts[k], this.spec.readout_word ? words[k] : null];
+      return join(...parts.filter(Boolean));
+    });
     if (this.spec.readout === "plain") return all;
-    const mixed = this.mix.of(all);
-    if (this.spec.readout === "tanh") return tanhs(mixed);
-    return new Float32Array(mixed.length / 2).map((_, i) => Math.max(mixed[2 * i], mixed[2 * i + 1]));
+    const mixed = this.mix.all(all);
+    if (this.spec.readout === "tanh") return mixed.map(tanhs);
+    return mixed.map((two) => new Float32Array(two.length / 2).map((_, i) => Math.max(two[2 * i], two[2 * i + 1])));
   }
 }
 
@@ -135,7 +177,7 @@ class Unmoved {
     const pool = this.spec.pool;
     if (pool === "summary") return { rows: [summary], weights: null };
     if (pool === "attention") {
-      const found = this.attention.look(this.question, this.attention.prepare(memory), memory, null);
+      const [found] = this.attention.look([this.question], this.attention.prepare(memory), memory, null);
       return { rows: [found.context], weights: found.weights };
     }
     const joined = memory.reduce((a, b) => a.map((x, i) => (pool === "max" ? Math.max(x, b[i]) : x + b[i])));
@@ -146,9 +188,11 @@ class Unmoved {
     return 0;
   }
 
-  step(token, word, place, fixed) {
-    const one = fixed.rows[Math.min(place, fixed.rows.length - 1)];
-    return { features: this.mix ? tanhs(this.mix.of(one)) : one, state: place + 1, weights: fixed.weights };
+  step(tokens, words, places, fixed) {
+    return places.map((place) => {
+      const one = fixed.rows[Math.min(place, fixed.rows.length - 1)];
+      return { features: this.mix ? tanhs(this.mix.of(one)) : one, state: place + 1, weights: fixed.weights };
+    });
   }
 }
 
@@ -167,21 +211,32 @@ class Head {
     return row(this.table, id < this.table.rows ? id : UNK);
   }
 
+  // For each path; `looked` are the weights of its attention.
   logProbs(features, copies, looked) {
     const scores = times(this.weight, this.bias, features);
-    if (this.labels) scores.fill(-Infinity, 0, UNK);
-    let top = -Infinity;
-    for (const score of scores) top = Math.max(top, score);
-    let sum = 0;
-    for (const score of scores) sum += Math.exp(score - top);
-    const shift = top + Math.log(sum);
-    if (!this.switch) return scores.map((score) => score - shift);
-    const generate = sigmoid(this.switch.of(features)[0]);
-    const mixed = new Float32Array(scores.length + copies.length);
-    scores.forEach((score, i) => (mixed[i] = generate * Math.exp(score - shift)));
-    copies.forEach((id, j) => (mixed[id] += (1 - generate) * looked[j]));
-    return mixed.map((p) => Math.log(Math.max(p, TINY)));
+    const shares = this.switch && this.switch.all(features);
+    return scores.map((one, k) => {
+      normalise(one, this.labels);
+      return shares ? this.mixed(one, sigmoid(shares[k][0]), copies, looked[k]) : one;
+    });
   }
+
+  mixed(logProbs, generate, copies, looked) {
+    const both = new Float32Array(logProbs.length + copies.length);
+    logProbs.forEach((p, i) => (both[i] = generate * exp(p)));
+    copies.forEach((id, j) => (both[id] += (1 - generate) * looked[j]));
+    return both.map((p) => Math.log(Math.max(p, TINY)));
+  }
+}
+
+// Scores become logarithms of shares, in place; a label is no sign for beginning, end or nothing.
+function normalise(scores, labels) {
+  if (labels) scores.fill(-Infinity, 0, UNK);
+  let top = -Infinity, sum = 0;
+  for (let i = 0; i < scores.length; i++) if (scores[i] > top) top = scores[i];
+  for (let i = 0; i < scores.length; i++) sum += exp(scores[i] - top);
+  const shift = top + Math.log(sum);
+  for (let i = 0; i < scores.length; i++) scores[i] -= shift;
 }
 
 // The model: read a source, then step.
@@ -195,14 +250,14 @@ class Model {
     this.head = new Head(weights, about);
   }
 
-  // [step, state] of a source: step(token, state) gives {logProbs, state, weights}.
+  // [step, state] of a source: step(tokens, states) gives {logProbs, state, weights} for each path.
   begin(columns, copies) {
     const enc = this.encoder.read(...columns);
     const fixed = this.decoder.prepare(enc);
-    const step = (token, state) => {
-      const out = this.decoder.step(token, this.head.word(token), state, fixed);
-      const logProbs = this.head.logProbs(out.features, copies, out.weights);
-      return { logProbs, state: out.state, weights: out.weights };
+    const step = (tokens, states) => {
+      const outs = this.decoder.step(tokens, tokens.map((token) => this.head.word(token)), states, fixed);
+      const logProbs = this.head.logProbs(outs.map((out) => out.features), copies, outs.map((out) => out.weights));
+      return outs.map(({ state, weights }, k) => ({ logProbs: logProbs[k], state, weights }));
     };
     return [step, this.decoder.start(enc)];
   }
