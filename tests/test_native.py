@@ -175,3 +175,8 @@ def test_routines_are_compiled_once_and_checked(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(native, "_agrees", lambda library: False)
     assert native.routines() is None
     assert "does not compute" in native.lack()
+
+
+def test_arrays_of_another_type_are_refused() -> None:
+    with pytest.raises(TypeError, match="bfloat16"):
+        native.tanh_sum([torch.zeros(2, 3, dtype=torch.bfloat16)])

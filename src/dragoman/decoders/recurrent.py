@@ -159,7 +159,7 @@ class Recurrent(Decoder):
 
     def _run(self, xs: Tensor, state: Memory, fixed: Fixed, parts: Parts) -> Written:
         """The unrolling by a kernel: it equals `_loop`."""
-        given = given_of(self, xs.transpose(0, 1).contiguous(), state, fixed)
+        given = given_of(self, xs.transpose(0, 1).contiguous(), state, fixed, parts)
         plan = plan_of(self, parts)
         with torch.autocast(xs.device.type, enabled=False):
             result = recurrence.run(plan, given)

@@ -45,11 +45,14 @@ def plan_of(decoder: "Recurrent", parts: Parts) -> Plan:
     return Plan(kind, decoder.before, decoder.spec.residual, parts, low)
 
 
-def given_of(decoder: "Recurrent", xs: Tensor, state: "Memory", fixed: "Fixed") -> Given:
+def given_of(
+    decoder: "Recurrent", xs: Tensor, state: "Memory", fixed: "Fixed", parts: Parts
+) -> Given:
     """What the recurrence reads, for inputs xs (T, B, E): all that needs no past is done here."""
     attention, enc = decoder.attention, fixed.enc
     gates = decoder.stack.bottom.project(xs)
-    kind, size = gates.dtype, decoder.spec.hidden
+    size = decoder.spec.hidden
+    kind = torch.float32 if parts == "native" else gates.dtype  # autocast may have halved them
     mlp = attention if isinstance(attention, MLP) else None
     word = keep = into = None
     if decoder.feed:

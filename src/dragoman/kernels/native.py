@@ -32,6 +32,7 @@ SMALL = 1 << 15  # numbers below which a second thread is not worth waking
 
 logger = logging.getLogger("dragoman")
 _pointer, _count, _float, _int = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float, ctypes.c_int
+KINDS = {torch.float32, torch.int64, torch.uint8, torch.bool}  # of arrays
 SIGNATURES = {  # p: an array, n: a number, f: a float; the number of threads comes last
     "pick": "pnpppnnn",
     "slopes": "pnpfpnn",
@@ -134,6 +135,8 @@ def call(name: str, *given: Tensor | float | None) -> None:
 
 
 def _invoke(library: ctypes.CDLL, name: str, *given: Tensor | float | None) -> None:
+    if strange := {one.dtype for one in given if isinstance(one, Tensor)} - KINDS:
+        raise TypeError(f"the routine {name} does not read {strange}")
     work = max(one.numel() for one in given if isinstance(one, Tensor))
     threads = torch.get_num_threads() if work > SMALL else 1
     plain = (one.data_ptr() if isinstance(one, Tensor) else one for one in given)
