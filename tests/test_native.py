@@ -177,6 +177,7 @@ def test_routines_are_compiled_once_and_checked(monkeypatch: pytest.MonkeyPatch,
     assert "does not compute" in native.lack()
 
 
+@compiled
 def test_arrays_of_another_type_are_refused() -> None:
     with pytest.raises(TypeError, match="bfloat16"):
         native.tanh_sum([torch.zeros(2, 3, dtype=torch.bfloat16)])
