@@ -15,7 +15,7 @@ install() {  # NAME PACKAGE FURTHER...
   [ -e "$folder/$name/.done" ] && return
   echo "$name: $package"
   "$python" -m venv "$folder/$name" &&
-    { $pip install -q "$torch" --index-url https://download.pytorch.org/whl/cpu || $pip install -q "$torch"; } &&
+    $pip install -q "$torch" &&
     $pip install -q --no-deps "$package" && $pip install -q "$@" && touch "$folder/$name/.done" ||
     echo "$name does not install here: it will not be measured"
 }
