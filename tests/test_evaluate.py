@@ -239,6 +239,7 @@ def test_labels_by_label(verb: Callable, tmp_path: Path) -> None:
         ("b", 50),
         ("a", 100),
     ]
+    assert tree["F1-macro"]["breakdown"] == []  # a mean over labels says nothing of one
     assert [(found["label"], found["recall"]) for found in tree["labels"]] == [
         ("a", 100),
         ("b", 50),

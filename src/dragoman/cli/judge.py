@@ -130,11 +130,15 @@ def _report(given: dict[str, Any], exam: Any, predictor: Any, judge: Callable[[s
     scores = system.scores()
     parts = split(given["by"], exam, predictor) if given["by"] else []
     labelled = given["by"] == "label" and LABELLED & set(exam.names)
+
+    def told(found: list[Any]) -> list[Any]:  # a mean over labels says nothing of one label
+        return [one for one in found if not (labelled and one.name.lower().startswith("f1"))]
+
     others = [judge(path) for path in (*given["against"], *given["runs"])]
     spreads = spread([scores, *(run.scores() for run in others)]) if given["runs"] else []
     return Report(
         scores,
-        [Slice(part.name, len(part.items), system.scores(part.items)) for part in parts],
+        [Slice(part.name, len(part.items), told(system.scores(part.items))) for part in parts],
         per_label(system.written, exam.wanted) if labelled else [],
         [Rival(one.name, one.scores(), exam.compare(system, one)) for one in others]
         if given["against"]

@@ -54,9 +54,11 @@ class Report:
         if self.parts:
             yield from _part_lines(self.parts)
         if self.labels:
-            yield f"\n{'label':<16}{'precision':>12}{'recall':>12}{'F1':>12}{'support':>10}"
+            wide = _width([str(report.label) for report in self.labels])
+            yield f"\n{'label':<{wide}}{'precision':>12}{'recall':>12}{'F1':>12}{'support':>10}"
             for label, *figures, support in self.labels:
-                yield f"{label!s:<16}" + "".join(f"{x:12.3f}" for x in figures) + f"{support:10}"
+                cells = "".join(f"{x:12.3f}" for x in figures)
+                yield f"{label!s:<{wide}}{cells}{support:10}"
 
     def tree(self) -> dict[str, Any]:
         """Everything about a metric under its name."""
@@ -110,14 +112,21 @@ def _rival_lines(rival: Rival) -> Iterator[str]:
 
 
 def _part_lines(parts: Sequence[Slice]) -> Iterator[str]:
-    names = [score.name for score in parts[0].scores]
-    yield f"\n{'part':<16}{'inputs':>10}   " + "".join(f"{name:<32}" for name in names).rstrip()
+    names, wide = [score.name for score in parts[0].scores], _width([part.name for part in parts])
+    yield f"\n{'part':<{wide}}{'inputs':>10}   " + "".join(f"{name:<32}" for name in names).rstrip()
     for part in parts:
         cells = []
         for score in part.scores:
             bounds = f" {_bounds(score.interval)}" if score.interval else ""
             cells.append(f"{score.value:.3f}{bounds}")
-        yield f"{part.name:<16}{part.inputs:>10}   " + "".join(f"{c:<32}" for c in cells).rstrip()
+        yield (
+            f"{part.name:<{wide}}{part.inputs:>10}   " + "".join(f"{c:<32}" for c in cells).rstrip()
+        )
+
+
+def _width(names: Sequence[str]) -> int:
+    """Of a first column."""
+    return max(16, 2 + max(map(len, names)))
 
 
 def _bounds(interval: Interval) -> str:
