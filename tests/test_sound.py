@@ -1,9 +1,13 @@
 """Sound: read from any file, resampled, seen as bands of pitch; faults are refused, memory flat."""
 
 import io
+import os
 import struct
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -187,3 +191,24 @@ def _holed(content: bytes) -> bytes:
 def test_what_is_no_sound_is_refused(content: Callable[[], bytes]) -> None:
     with pytest.raises(UnreadableError, match="sound"):
         read(content())
+
+
+WORKED = """
+import sys, torch
+from dragoman.data import media
+from dragoman.data.sound import SoundField, SoundSpec
+
+media.WORTH = 2
+torch.set_num_threads(2)
+torch.rand(2_000_000).exp().sum()  # from here on there are threads that a forked process lacks
+column, bad = SoundField(SoundSpec()).read(sys.argv[1:])
+assert not bad and len(column) == 4
+"""
+
+
+def test_sounds_are_read_by_processes_of_one_that_has_worked(tmp_path: Path) -> None:
+    names = [str(tmp_path / f"{number}.wav") for number in range(4)]
+    for name in names:
+        Path(name).write_bytes(written(tone(300, 16000, 20), 16000))
+    env = os.environ | {"DRAGOMAN_CACHE": str(tmp_path / "cache")}
+    subprocess.run([sys.executable, "-c", WORKED, *names], check=True, timeout=120, env=env)

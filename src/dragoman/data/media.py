@@ -173,13 +173,20 @@ def _decoded(field: Media, places: Sequence[Place | str]) -> Iterator[tuple[Arra
         return
     bar = tqdm(total=len(places), unit="files", leave=False, disable=not sys.stderr.isatty())
     context = multiprocessing.get_context("fork")
-    with bar, ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with bar, ProcessPoolExecutor(workers, mp_context=context, initializer=_alone) as pool:
         try:
             for found in pool.map(field.attempt, places, chunksize=32):
                 bar.update()
                 yield found
         except BrokenProcessPool:
             raise DragomanError("a process that read files was killed (memory?)") from None
+
+
+def _alone() -> None:
+    """A forked process has none of its parent's threads; torch would wait for them forever."""
+    import torch
+
+    torch.set_num_threads(1)
 
 
 def _sweep(folder: Path) -> None:
