@@ -1,91 +1,133 @@
 """docs/results.md, made of results/*.json and rows.yaml: python benchmarks/quality/page.py."""
 
-import json
 import statistics
-from typing import Any
 
-from run import HERE, load_rows
+from insets import ROOT, fill_all
+from measured import Measured, digits, measured, ours, shown, table
 
-PAGE = HERE.parents[1] / "docs" / "results.md"
+PAGE = ROOT / "docs" / "results.md"
 HEAD = """# Results
 
 Made by `python benchmarks/quality/page.py` from `benchmarks/quality/results/*.json`; no figure is
 typed by hand. `make results ROW=name` measures a row anew (`DATA=` is the folder of data sets,
 `DEVICE=cuda` a GPU). Figures are of the test set; where there are several seeds, mean ± standard
 deviation. Minutes are those of training one model on the machine named, beside others where several
-were trained at once. Others' figures are those of their papers or pages, on the data named, not
-always with the same preprocessing.
+were trained at once; *stopped there* means that the time was up and the best model so far is what
+was judged. Others' figures are those of their papers or pages, on the data named, not always with
+the same preprocessing.
+"""
+COLUMNS = ["what", "data", "test", "ours", "others", "minutes", "hardware"]
+LENGTHS = {  # the systems of the figure, by row
+    "multi30k-de-en-vector": "one vector",
+    "multi30k-de-en-vector-reversed": "one vector, source reversed",
+    "multi30k-de-en-every-step": "the vector at every step",
+    "multi30k-de-en-attention": "attention",
+}
+FIGURE = "images/bleu-by-length.png"
+FIGURE_TEXT = f"""
+![BLEU against the length of the source]({FIGURE})
+
+Where one vector gives way: Multi30k test 2016, beam 5, sources in five parts by their length in
+subwords, with 95 % intervals. All four systems have the same sizes and the same minutes.
 """
 
 
-def shown(row: dict[str, Any], value: float) -> float:
-    """A figure as people in the field write it."""
-    return 100 - value if row.get("error") else value
-
-
-def ours(row: dict[str, Any], values: list[float]) -> str:
-    """Mean and deviation over seeds.
-
-    >>> ours({"metric": "bleu"}, [37.0, 39.0])
-    '**38.0** ± 1.4'
-    """
-    told = [shown(row, value) for value in values]
-    digits = 2 if row["metric"] == "dev_bits" else 1
-    mean = f"**{statistics.mean(told):.{digits}f}**"
-    return f"{mean} ± {statistics.stdev(told):.{digits}f}" if len(told) > 1 else mean
-
-
-def lines_of(row: dict[str, Any], found: dict[str, Any]) -> list[str]:
+def lines_of(pair: Measured) -> list[list[str]]:
     """One line of the table per test; rows over several languages get their mean."""
-    lines = []
+    row, found = pair
     others = "; ".join(f"{who}: {value}" for who, value in row.get("beside", {}).items())
-    for place, test in enumerate(dict.fromkeys(record["test"] for record in found["figures"])):
-        records = [record for record in found["figures"] if record["test"] == test]
-        seeds = zip(*(record["values"] for record in records), strict=True)
-        cell = ours(row, [statistics.mean(seed) for seed in seeds])
-        if all("ensemble" in record for record in records):
-            together = statistics.mean(shown(row, record["ensemble"]) for record in records)
-            cell += f"; all {len(found['seeds'])} together **{together:.1f}**"
-        title = row["title"] if not place else ""
-        cut = " (stopped there)" if found.get("stopped") else ""
-        cost = f"{found['minutes']:.1f} min{cut}, {found['hardware']}" if not place else ""
-        lines.append(f"| {title} | {test} | {cell} | {others if not place else ''} | {cost} |")
-    return lines
+    cut = " (stopped there)" if found.get("stopped") else ""
+    first, *rest = pair.tests()
+    cost = [others, f"{found['minutes']:.1f}{cut}", found["hardware"]]
+    head = [row["title"], row["data"], first, pair.told(first), *cost]
+    return [head, *(["", "", test, pair.told(test), "", "", ""] for test in rest)]
 
 
-def languages(row: dict[str, Any], found: dict[str, Any]) -> list[str]:
+def languages(pair: Measured) -> list[str]:
     """The single languages of a row that has several."""
-    if len(found["figures"]) < 2 or not row.get("each"):
+    row, figures = pair.row, pair.found["figures"]
+    if len(figures) < 2 or not row.get("each"):
         return []
-    heads = [record["item"] for record in found["figures"]]
-    single = [ours(row, record["values"]) for record in found["figures"]]
-    lines = [f"\n{row['title']} ({row['data']}):\n", "| | " + " | ".join(heads) + " |"]
-    lines += ["|---" * (len(heads) + 1) + "|", "| one model | " + " | ".join(single) + " |"]
-    if all("ensemble" in record for record in found["figures"]):
-        both = [f"{shown(row, record['ensemble']):.1f}" for record in found["figures"]]
-        lines.append("| together | " + " | ".join(both) + " |")
-    return lines
+    heads = [record["item"] for record in figures]
+    rows = [["one model"]]
+    rows[0] += [ours(row, [shown(row, one) for one in record["values"]]) for record in figures]
+    if all("ensemble" in record for record in figures):
+        rows.append(["together", *(f"{shown(row, one['ensemble']):.1f}" for one in figures)])
+    for who, values in row.get("beside_each", {}).items():
+        rows.append([who, *(f"{values[item]:.1f}" for item in heads)])
+    return [f"\n{row['title']} ({row['data']}):\n", *table(["", *heads], rows)]
 
 
-def section(name: str, rows: list[tuple[dict[str, Any], dict[str, Any]]]) -> list[str]:
-    lines = [f"\n## {name}\n", "| what | test | ours | others | cost |", "|---|---|---|---|---|"]
-    lines += [line for pair in rows for line in lines_of(*pair)]
-    lines += [line for pair in rows for line in languages(*pair)]
+def signatures(pairs: list[Measured]) -> list[str]:
+    """How BLEU was computed, as sacrebleu tells it."""
+    scores = [record.get("scores", {}) for pair in pairs for record in pair.found["figures"]]
+    told = {score["BLEU"]["signature"] for score in scores if "BLEU" in score}
+    return [f"\nBLEU is sacrebleu's, `{name}`." for name in sorted(told)]
+
+
+def section(name: str, pairs: list[Measured]) -> list[str]:
+    lines = [f"\n## {name}\n", *table(COLUMNS, [line for pair in pairs for line in lines_of(pair)])]
+    lines += signatures(pairs)
+    lines += [line for pair in pairs for line in languages(pair)]
+    if LENGTHS.keys() <= {pair.row["name"] for pair in pairs}:
+        draw({pair.row["name"]: pair for pair in pairs})
+        lines.append(FIGURE_TEXT)
     lines += ["\n<details><summary>Commands</summary>\n"]
-    lines += [f"- {row['title']} ({row['data']}): `{found['command']}`" for row, found in rows]
+    lines += [f"- {row['title']} ({row['data']}): `{found['command']}`" for row, found in pairs]
     return [*lines, "\n</details>"]
 
 
+def draw(pairs: dict[str, Measured]) -> None:
+    """BLEU against length, of the first seed of each system."""
+    from dragoman.plots.lengths import Bucket, by_length
+
+    systems = {}
+    for name, label in LENGTHS.items():
+        (record,) = pairs[name].records("test 2016, beam 5")
+        parts = record["scores"]["BLEU"]["breakdown"]
+        systems[label] = [
+            Bucket(part["part"], part["inputs"], part["value"], *part["interval"]) for part in parts
+        ]
+    by_length(systems, "BLEU", PAGE.parent / FIGURE, unit="subwords")
+
+
+def verdict(pair: Measured) -> list[str]:
+    """A target beside what was reached: by one model, by several together, and whether that is it.
+
+    >>> row = {"metric": "exact", "error": True, "title": "g2p", "target": {"value": 25.0}}
+    >>> record = {"test": "test", "values": [70.0, 72.0], "ensemble": 76.0}
+    >>> verdict(Measured(row, {"figures": [record], "seeds": [1, 2]}))
+    ['g2p, test', '≤ 25.0', '29.0', '24.0', 'met']
+    """
+    row, target = pair.row, pair.row["target"]
+    test = target.get("test") or pair.tests()[0]
+    one, together, less = statistics.mean(pair.values(test)), pair.together(test), row.get("error")
+    reached = [value for value in (one, together) if value is not None]
+    short = min(reached) - target["value"] if less else target["value"] - max(reached)
+    said = "met" if round(short, digits(row)) <= 0 else f"missed by {short:.1f}"
+    if said != "met" and "why" in target:
+        said += f": {target['why']}"
+    both = f"{together:.1f}" if together is not None else "–"
+    aim = f"{'≤' if less else '≥'} {target['value']}"
+    return [f"{row['title']}, {test}", aim, f"{one:.1f}", both, said]
+
+
+def targets(pairs: list[Measured]) -> list[str]:
+    """What the best of others reach, or a little more, and whether we do."""
+    rows = [verdict(pair) for pair in pairs if "target" in pair.row]
+    heads = ["what", "target", "one model", "several together", "reached?"]
+    return ["\n## Targets\n", *table(heads, rows)]
+
+
 def main() -> None:
-    rows, sections = load_rows(), {}
-    for name, row in rows.items():
-        path = HERE / "results" / f"{name}.json"
-        if path.exists():
-            pair = (row, json.loads(path.read_text("utf-8")))
-            sections.setdefault(row["section"], []).append(pair)
-    text = [line for name, pairs in sections.items() for line in section(name, pairs)]
+    pairs, missing = measured()
+    sections = dict[str, list[Measured]]()
+    for pair in pairs.values():
+        sections.setdefault(pair.row["section"], []).append(pair)
+    text = targets(list(pairs.values()))
+    text += [line for name, some in sections.items() for line in section(name, some)]
     PAGE.write_text(HEAD + "\n".join(text) + "\n", "utf-8")
-    missing = [name for name in rows if not (HERE / "results" / f"{name}.json").exists()]
+    fill_all(pairs)
     print(f"written: {PAGE}" + (f"; not measured yet: {', '.join(missing)}" if missing else ""))
 
 
