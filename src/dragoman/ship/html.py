@@ -18,7 +18,7 @@ from dragoman.ship.describe import describe
 from dragoman.ship.rounding import Form, pack
 
 PAGE = Path(__file__).parent / "page"
-RUNTIME = ("units.js", "net.js", "write.js", "search.js", "worker.js")
+RUNTIME = ("units.js", "weights.js", "numbers.js", "net.js", "write.js", "search.js", "worker.js")
 OPTIONS = {  # of parts, those that the runtime heeds or that matter in training alone
     *("kind", "cell", "reset", "hidden", "layers", "dropout", "recurrent_dropout", "residual"),
     *("embedding", "bidirectional", "summary", "parts", "size", "fuse", "tied", "score", "when"),
