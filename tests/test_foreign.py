@@ -18,6 +18,7 @@ from conftest import Ran
 from dragoman.foreign import KNOWN, arrive
 
 GOLDEN = Path(__file__).parent / "golden"
+CLASSIFIER = ("classifier.weight", "classifier.bias")
 YOYODYNE = ("attlstm", "attgru", "lstm", "gru")
 FILES = {
     "opennmt-general": ("opennmt-py", "opennmt-general.pt"),
@@ -101,6 +102,23 @@ def test_what_yoyodyne_has_alone_is_refused_by_name(
     torch.save(content, tmp_path / "other.ckpt")
     with pytest.raises(dragoman.UserError, match=f"{complaint}.* has no counterpart"):
         arrive(tmp_path / "other.ckpt", "yoyodyne", tmp_path / "m")
+
+
+def test_columns_that_share_a_table_are_cut_each_by_its_own_symbols(tmp_path: Path) -> None:
+    """Letters to phones, as yoyodyne has it unless told otherwise: letters are spelled."""
+    with torch.serialization.safe_globals(KNOWN):
+        content = torch.load(GOLDEN / "yoyodyne-attlstm.ckpt", weights_only=True)
+    own = {"source_vocabulary": ["a", "b"], "target_vocabulary": ["AH", "b"]}
+    content["state_dict"] = {
+        name: tensor[:-1] if name in ("embeddings.weight", *CLASSIFIER) else tensor
+        for name, tensor in content["state_dict"].items()
+    }  # of four symbols three are left
+    content["hyper_parameters"]["index"] |= own
+    torch.save(content, tmp_path / "tied.ckpt")
+    config = arrive(tmp_path / "tied.ckpt", "yoyodyne", tmp_path / "m")
+    assert (config.data.source.units, config.data.target.units) == ("char", "word")
+    (answer,) = dragoman.load(tmp_path / "m").predict(["ab"])
+    assert answer.source == ("<s>", "a", "b", "</s>")
 
 
 def test_a_tensor_that_nobody_takes_is_refused(tmp_path: Path) -> None:

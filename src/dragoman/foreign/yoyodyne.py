@@ -38,25 +38,31 @@ def read(content: Any, path: Path) -> Arrived:
     projected = tensors.has("source_projection.weight")
     refuse_unless(not projected, f"model.init_args.decoder_input_size: {width}")
     tied = bool(index["tie_embeddings"])
-    source, target = _alphabets(index, tied)
+    read, written = _symbols(index, tied)
+    source, target = _alphabets(read, written, tied)
     weights = _weights(tensors, (source, target), KINDS[kind][1])
     tensors.finish()
-    tree = _tree(weights, source.symbols, target.symbols, KINDS[kind], options)
+    units = {"source": _units(read), "target": _units(written)}
+    tree = _tree(weights, units, KINDS[kind], options)
     return Arrived(tree, {"source": source.symbols, "target": target.symbols}, weights)
 
 
-def _alphabets(index: dict[str, Any], tied: bool) -> tuple[Alphabet, Alphabet]:
-    """Of both columns, as rows of the one table: target first, then the source, if they differ."""
+def _symbols(index: dict[str, Any], tied: bool) -> tuple[list[str], list[str]]:
+    """Of both columns. Braces tell the source's from the target's where the table is not shared."""
     read, written = list(index["source_vocabulary"]), list(index["target_vocabulary"] or [])
+    return (read if tied else [symbol[1:-1] for symbol in read]), written
+
+
+def _alphabets(read: list[str], written: list[str], tied: bool) -> tuple[Alphabet, Alphabet]:
+    """Of both columns, as rows of the one table: target first, then the source, if they differ."""
     signs = {"pad": "<P>", "bos": "<S>", "eos": "<E>", "unk": "<UNK>"}
     if tied:
         whole = Alphabet.of([*SIGNS, *sorted({*read, *written})], **signs)
         return whole, whole
     target = Alphabet.of([*SIGNS, *written], **signs)
-    own = [symbol[1:-1] for symbol in read]  # braces tell its symbols from those of the target
     first = len(SIGNS) + len(written)
     places = [SIGNS.index(signs[sign]) for sign in ("pad", "bos", "eos", "unk")]
-    return Alphabet(own, [*places, *range(first, first + len(own))]), target
+    return Alphabet(read, [*places, *range(first, first + len(read))]), target
 
 
 def _weights(
@@ -108,14 +114,15 @@ def _slots(tensors: Tensors) -> int:
 
 
 def _units(symbols: list[str]) -> str:
-    """Symbols of one character each are spelled; others stand between blanks."""
-    return "char" if all(len(symbol) == 1 or symbol in SIGNS for symbol in symbols) else "word"
+    """Symbols of one character each are spelled; others stand between blanks. A column's own count:
+    in a shared table there are more.
+    """
+    return "char" if all(len(symbol) == 1 for symbol in symbols) else "word"
 
 
 def _tree(
     weights: dict[str, Tensor],
-    source: list[str],
-    target: list[str],
+    units: dict[str, str],
     kind: tuple[str, bool],
     options: dict[str, Any],
 ) -> dict[str, Any]:
@@ -129,8 +136,8 @@ def _tree(
     return {
         "recipe": "yoyodyne",
         "data": {
-            "source": {**column, "units": _units(source), "signs": "both"},
-            "target": {**column, "units": _units(target)},
+            "source": {**column, "units": units["source"], "signs": "both"},
+            "target": {**column, "units": units["target"]},
         },
         "model": {
             "encoder": {
