@@ -26,7 +26,10 @@ def test_info_tells_what_a_folder_holds(
 
 def test_the_card_names_the_data_by_its_checksum(tmp_path: Path) -> None:
     pairs = write_pairs(tmp_path / "pairs.tsv", reversals(20))
-    dragoman.train(pairs, tmp_path / "model", config=SPEEDY, quiet=True)
+    dev = write_pairs(tmp_path / "dev.tsv", reversals(5))
+    config = SPEEDY | {"data": {"dev": [str(dev)]}}
+    dragoman.train(pairs, tmp_path / "model", config=config, quiet=True)
     card = (tmp_path / "model" / "README.md").read_text("utf-8")
-    assert f"{pairs}: sha256 {hashlib.sha256(pairs.read_bytes()).hexdigest()}" in card
+    for path in (pairs, dev):
+        assert f"{path}: sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}" in card
     assert f"dragoman {dragoman.__version__}, torch" in card

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from dragoman import __version__
+from dragoman.config import DataSpec
 from dragoman.corpus import Corpus
 from dragoman.data.fields import TextField
 from dragoman.data.text import Listed
@@ -48,7 +49,7 @@ def card(
         _examples(proof),
         ["## Use", "", USE.rstrip()],
         ["## Limits", "", *(f"- {line}" for line in _limits(corpus))],
-        ["## Made with", "", *(f"- {line}" for line in _made_with(config.data.train))],
+        ["## Made with", "", *(f"- {line}" for line in _made_with(_files(config.data)))],
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
@@ -112,6 +113,11 @@ def _limits(corpus: Corpus) -> list[str]:
         lines.append(f"writes nothing beyond its {fields.target.size:,} symbols")
     lines.append("judged on rows like those it learned from; elsewhere nobody has looked")
     return lines
+
+
+def _files(data: DataSpec) -> list[str]:
+    """All that was read: to learn from, and to judge by."""
+    return [*data.train, *(name for more in data.also for name in more.files), *data.dev]
 
 
 def _made_with(files: Sequence[str]) -> list[str]:
