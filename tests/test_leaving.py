@@ -1,17 +1,21 @@
 """Every recipe leaves: what the runner writes without torch is what torch writes."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+import dragoman
+from conftest import Ran
 from dragoman.checkpoint import Loaded
 from dragoman.config import resolve
 from dragoman.corpus import load_corpus
 from dragoman.model import build
 from dragoman.predict import Predictor
 from dragoman.recipes import recipe_names
+from test_pictures import TREE, scenes
 from test_recipes import MEDIA, rows_for, shrunk, tree, written
 
 pytest.importorskip("onnxruntime")
@@ -71,3 +75,15 @@ def leaves(name: str, folder: Path) -> None:
 def test_it_leaves_as_it_is(name: str, tmp_path: Path) -> None:
     """Greedily, with a beam, by chance and, where it points, under each rule of what is valid."""
     leaves(name, tmp_path)
+
+
+def test_pictures_in_a_zip_are_measured_too(verb: Callable[..., Ran], tmp_path: Path) -> None:
+    """A runner opens files alone; what leaving costs is told all the same."""
+    table = scenes(tmp_path, 12, zipped=True)
+    few = TREE | {"train": {"max_steps": 2, "batch_size": 6}}
+    dragoman.train(table, tmp_path / "model", config=few, quiet=True)
+    command = ("export", tmp_path / "model", "--to", "onnx", "-o", tmp_path / "out")
+    ran = verb(*command, "--test", table)
+    assert ran.code == 0, ran.err
+    assert "the same answer to 100.00 % of 12 inputs" in ran.out
+    assert "## As exported" in (tmp_path / "out" / "README.md").read_text("utf-8")

@@ -42,6 +42,7 @@ def export(model: Path, form: str, output: Path, **given: Any) -> None:
     dragoman export model/ --to onnx --int8 -o out/     the same, smaller
     dragoman export model/ --to html -o model.html      a page that runs by itself, offline
     """
+    given["form"] = form
     _check(form, output, given)
     if form == "html":
         _to_html(model, output, given)
@@ -74,7 +75,7 @@ def _to_onnx(model: Path, output: Path, given: dict[str, Any]) -> None:
     size = sum(len(content) for name, content in files.items() if not name.endswith(".py"))
     about = (model / "README.md").read_text("utf-8") if (model / "README.md").exists() else ""
     if given["tests"]:
-        about += _measured(loaded, model, given, size, runner_answers(files)).card()
+        about += _measured(loaded, model, given, size, runner_answers(files, loaded.fields)).card()
     files["README.md"] = f"{about}{RUN}".encode()
     write_files(output, files)
     click.echo(f"{output}: {size / 1e6:.2f} MB   try: python {output / 'run.py'} < inputs.txt")
@@ -104,7 +105,8 @@ def _measured(loaded: Any, model: Path, given: dict[str, Any], size: int, answer
 
     rest = {"dev": (), "layout": None, "columns": given["columns"], "on_bad_line": "error"}
     table = data_tree(given["tests"], rest)["data"]
-    found = compare(loaded, model, table, answers, size, given["beam"])
+    runs_here = given["form"] == "onnx"
+    found = compare(loaded, model, table, answers, size, given["beam"], runs_here)
     for line in found.lines():
         click.echo(line)
     if given["max_loss"] is not None and found.loss > given["max_loss"]:
@@ -117,9 +119,7 @@ def _measured(loaded: Any, model: Path, given: dict[str, Any], size: int, answer
 
 @click.command("import")
 @click.argument("checkpoint", type=click.Path(path_type=Path))
-@click.option(
-    "--from", "toolkit", type=click.Choice(["opennmt-py", "joeynmt", "yoyodyne"]), required=True
-)
+@click.option("--from", "toolkit", type=click.Choice(TOOLKITS), required=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--trust", is_flag=True, help="Yes, the file comes from somebody you trust.")
 def bring(checkpoint: Path, toolkit: str, output: Path, trust: bool) -> None:
