@@ -21,7 +21,7 @@ install() {  # NAME PACKAGE FURTHER...
 }
 
 install opennmt OpenNMT-py==3.5.1 configargparse numpy pyyaml sentencepiece sacrebleu ctranslate2 pyonmttok six tqdm \
-  tensorboard waitress flask rapidfuzz safetensors pyahocorasick
+  tensorboard waitress flask rapidfuzz safetensors pyahocorasick spacy fasttext-wheel
 install joeynmt joeynmt==2.3.0 importlib_metadata numpy pyyaml sentencepiece sacrebleu subword-nmt matplotlib \
   seaborn tensorboard datasets sacremoses packaging portalocker
-install yoyodyne yoyodyne==0.5.27 lightning maxwell jsonargparse numpy pandas tqdm wandb
+install yoyodyne yoyodyne==0.5.27 lightning maxwell "jsonargparse[signatures]" numpy omegaconf pandas rich tqdm wandb
