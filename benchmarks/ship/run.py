@@ -1,40 +1,52 @@
-"""What leaving costs, measured: `python benchmarks/ship/run.py NAME=MODEL,TEST ... > table.md`.
+"""What leaving costs, measured: `python benchmarks/ship/run.py NAME=MODEL,TEST[,TEST] ...`.
 
-For each model folder and its test file: the model itself, its ONNX form, the same in int8, and its
-page in a browser, each with its size, how long it takes to start, how many inputs a second it
-answers and how well, and how many answers are the model's own. Everything runs in one process, one
-after the other, on one thread; figures compare within one table.
+For each model folder and its test file (or two parallel ones): the model itself, its ONNX form, the
+same in int8, and its page in a browser with both kinds of weights, each with its size, how long a
+fresh process or tab takes until it could answer, how many inputs a second it answers with a beam of
+5 and how well; how many answers are the model's own, and how many are those of Python with the same
+weights, greedily and with the beam. Everything runs on one thread, one after the other; figures
+compare within one model. They are kept in results.json, and the table in docs/ship.md is written
+from there.
 """
 
+import json
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
+from page import RESULTS, write_page
+
 from browser import FLAGS, executable
-from dragoman.checkpoint import load_model
+from dragoman.checkpoint import Loaded, load_model
+from dragoman.errors import UserError
 from dragoman.evaluate.exam import Exam, read_exam
-from dragoman.predict import Predictor
+from dragoman.predict import Input, Predictor
 from dragoman.ship.folder import export_onnx, write_files
 from dragoman.ship.html import page
-from dragoman.ship.measure import model_answers
+from dragoman.ship.measure import model_answers, rounded_answers, unpacked
+from dragoman.ship.rounding import Form
 from dragoman.ship.runner import Runner
 
-
-class Row(NamedTuple):
-    """One form of a model."""
-
-    form: str
-    size: int
-    start: float  # seconds
-    speed: float  # inputs a second
-    answers: list[str]
+BEAMS = (1, 5)  # greedy, and what speed and quality are measured with
+ALONE = 200  # inputs that a page is asked one by one
+ASK = """([inputs, beam]) => dragoman.answer(inputs, {beam, n_best: 1})
+    .then(({found, ms}) => [found.map((one) => one.answers[0].text), ms])"""
+ASK_ONE_BY_ONE = """async ([inputs, beam]) => {
+    const times = [];
+    for (const one of inputs) times.push((await dragoman.answer([one], {beam, n_best: 1})).ms);
+    return times;
+}"""
+Row = dict[str, Any]
+Answers = dict[int, list[str]]  # by the beam's width
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
@@ -43,73 +55,124 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return done, time.perf_counter() - begin
 
 
-def own(folder: Path, inputs: Sequence[str]) -> Row:
-    predictor, start = timed(lambda: Predictor(*load_model(folder)))
-    answers, seconds = timed(lambda: model_answers(predictor)(inputs, {}))
-    size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
-    return Row("dragoman", size, start, len(inputs) / seconds, answers)
+def started(*command: str) -> float:
+    """How long a fresh Python takes until it could answer: the least of three tries."""
+    words = [sys.executable, *command]
+
+    def start() -> None:
+        subprocess.run(words, stdin=subprocess.DEVNULL, check=True)
+
+    return min(timed(start)[1] for _ in range(3))
 
 
-def graphs(folder: Path, inputs: Sequence[str], int8: bool) -> Row:
-    files = export_onnx(load_model(folder), int8)
-    size = sum(len(content) for name, content in files.items() if not name.endswith(".py"))
-    with tempfile.TemporaryDirectory() as place:
-        write_files(Path(place), files)
-        runner, start = timed(lambda: Runner(place))
-        found, seconds = timed(lambda: runner(inputs))
-    answers = [one[0].text for one in found]
-    return Row("onnx, int8" if int8 else "onnx", size, start, len(inputs) / seconds, answers)
+class Model:
+    """A model folder, the inputs of its test, and what the model itself answers."""
+
+    def __init__(self, folder: Path, tests: Sequence[str]) -> None:
+        self.loaded = load_model(folder)
+        self.start = started("-c", f"import dragoman; dragoman.load({str(folder)!r})")
+        self.predictor = Predictor(*self.loaded)
+        self.exam: Exam = read_exam(self.predictor, {"train": list(tests)}, ())
+        self.inputs: Sequence[Input] = self.exam.cases.sources
+        self.size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+        asked = {beam: timed(lambda beam=beam: self._own(beam)) for beam in BEAMS}
+        self.answers: Answers = {beam: answers for beam, (answers, _) in asked.items()}
+        self.seconds = asked[BEAMS[-1]][1]
+
+    def _own(self, beam: int) -> list[str]:
+        return model_answers(self.predictor)(self.inputs, {"beam": beam})
+
+    def rows(self, browser: Any) -> Iterator[Row]:
+        yield self.row("dragoman", self.size, self.start, self.seconds, self.answers, None)
+        yield self.graphs(int8=False)
+        yield self.graphs(int8=True)
+        for form in ("int8", "fp32"):
+            yield self.browsed(browser, form)
+
+    def row(
+        self,
+        form: str,
+        size: int,
+        start: float,
+        seconds: float,
+        answers: Answers,
+        python: Answers | None,
+    ) -> Row:
+        """What is kept of a form; `python` are the answers of Python with the same weights."""
+        best, count = answers[BEAMS[-1]], len(self.inputs)
+        scores = self.exam.of_answers(form, best).scores()[:2]
+        return {
+            "form": form,
+            "size": size,
+            "start": start,
+            "speed": count / seconds,
+            "quality": {score.name: score.value for score in scores},
+            "own": _same(best, self.answers[BEAMS[-1]]),
+            "python": python and [_same(answers[beam], python[beam]) for beam in BEAMS],
+            "inputs": count,
+        }
+
+    def graphs(self, int8: bool) -> Row:
+        files = export_onnx(self.loaded, int8)
+        size = sum(len(content) for name, content in files.items() if not name.endswith(".py"))
+        with tempfile.TemporaryDirectory() as place:
+            write_files(Path(place), files)
+            runner, start = Runner(place), started(f"{place}/run.py")
+        answers: Answers = {}
+        for beam in BEAMS:
+            given = unpacked(self.loaded.fields, self.inputs)
+            found, seconds = timed(lambda given=given, beam=beam: runner(given, beam=beam))
+            answers[beam] = [one[0].text for one in found]
+        name = "onnx, int8" if int8 else "onnx"
+        return self.row(name, size, start, seconds, answers, None if int8 else self.answers)
+
+    def browsed(self, browser: Any, form: Form) -> Row:
+        try:
+            content = page(self.loaded, form)
+        except UserError as error:
+            return {"form": f"html, {form}", "refused": str(error)}
+        inputs = [[one] if isinstance(one, str) else list(one) for one in self.inputs]
+        with tempfile.TemporaryDirectory() as place:
+            path = Path(place) / "page.html"
+            path.write_text(content, "utf-8")
+            tab = browser.new_page()
+            tab.goto(path.as_uri())
+            start = tab.evaluate("dragoman.ready.then(() => performance.now())") / 1000
+            told = {beam: tab.evaluate(ASK, [inputs, beam]) for beam in BEAMS}
+            alone = [tab.evaluate(ASK_ONE_BY_ONE, [inputs[:ALONE], beam]) for beam in BEAMS]
+            tab.close()
+        answers = {beam: found for beam, (found, _) in told.items()}
+        seconds = told[BEAMS[-1]][1] / 1000
+        python = self.answers if form == "fp32" else _rounded(self.loaded, self.inputs, form)
+        size = len(content.encode())
+        row = self.row(f"html, {form}", size, start, seconds, answers, python)
+        return row | {"alone": [statistics.median(times) for times in alone]}
 
 
-def browsed(folder: Path, inputs: Sequence[str], browser: Any, form: Any) -> Row:
-    content = page(load_model(folder), form)
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "page.html"
-        path.write_text(content, "utf-8")
-        tab = browser.new_page()
-        tab.goto(path.as_uri())
-        start = tab.evaluate("dragoman.ready.then(() => performance.now())") / 1000
-        first = "found.map((one) => one.answers[0].text)"
-        script = f"(inputs) => dragoman.answer(inputs).then(({{found, ms}}) => [{first}, ms])"
-        answers, ms = tab.evaluate(script, [[text] for text in inputs])
-        tab.close()
-    return Row(f"html, {form}", len(content.encode()), start, 1000 * len(inputs) / ms, answers)
+def _rounded(loaded: Loaded, inputs: Sequence[Input], form: Form) -> Answers:
+    answers = rounded_answers(loaded, form)
+    return {beam: answers(inputs, {"beam": beam}) for beam in BEAMS}
 
 
-def table(name: str, rows: Sequence[Row], exam: Exam) -> Iterator[str]:
-    mine = rows[0].answers
-    for row in rows:
-        scores = exam.of_answers(row.form, row.answers).scores()[:2]
-        same = 100 * sum(a == b for a, b in zip(mine, row.answers, strict=True)) / len(mine)
-        quality = ", ".join(f"{score.name} {score.value:.2f}" for score in scores)
-        yield (
-            f"| {name} | {row.form} | {row.size / 1e6:.2f} | {row.start:.2f} | {row.speed:.0f} | "
-            f"{quality} | {same:.1f} % |"
-        )
+def _same(some: Sequence[str], others: Sequence[str]) -> int:
+    return sum(a == b for a, b in zip(some, others, strict=True))
 
 
 def main() -> None:
     from playwright.sync_api import sync_playwright
 
     torch.set_num_threads(1)
-    print("| model | form | MB | start, s | inputs/s | quality | same answers |")
-    print("|---|---|---|---|---|---|---|")
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=executable(), args=FLAGS)
         for given in sys.argv[1:]:
             name, _, places = given.partition("=")
-            folder, test = places.split(",")
-            predictor = Predictor(*load_model(Path(folder)))
-            exam = read_exam(predictor, {"train": [test]}, ())
-            inputs = exam.cases.sources
-            rows = [
-                own(Path(folder), inputs),
-                graphs(Path(folder), inputs, False),
-                graphs(Path(folder), inputs, True),
-                browsed(Path(folder), inputs, browser, "int8"),
-            ]
-            for line in table(name, rows, exam):
-                print(line, flush=True)
+            folder, *tests = places.split(",")
+            model = Model(Path(folder), tests)
+            known = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+            numbers = sum(p.numel() for p in model.loaded.model.parameters())
+            known[name] = {"parameters": numbers, "rows": list(model.rows(browser))}
+            RESULTS.write_text(json.dumps(known, ensure_ascii=False, indent=1) + "\n", "utf-8")
+    write_page()
 
 
 if __name__ == "__main__":
