@@ -6,7 +6,7 @@ from html import escape
 from dragoman.notebook import as_html
 from dragoman.report import Findings, Shown
 from dragoman.report.charts import Axes, Point, Series, chart
-from dragoman.report.mistakes import cut, pieces
+from dragoman.report.mistakes import MARK, cut, pieces
 
 STYLE = """
 :root{color-scheme:light dark;--ink:#1d2430;--soft:#5b6575;--back:#fff;--card:#f5f7fa;
@@ -33,6 +33,7 @@ del{color:var(--good);text-decoration:none;border-bottom:2px solid}
 ins{color:var(--bad);text-decoration:none;border-bottom:2px solid}
 summary{cursor:pointer;color:var(--soft)}
 """
+CALLED = {"train_loss": "training rows", "dev_loss": "dev rows"}  # losses, in one chart
 
 
 def page(findings: Findings) -> str:
@@ -73,7 +74,9 @@ def _scores(findings: Findings) -> str:
         bounds = f"{score.interval.low:.2f} to {score.interval.high:.2f}" if score.interval else ""
         cells = (score.name, f"{score.value:.2f}", bounds, score.better, score.signature or "")
         rows.append(cells)
-    return _table(("metric", "value", "95 % interval", "better", "signature"), rows)
+    heads = ("metric", "value", "95 % interval", "better", "signature")
+    signed = any(score.signature for score in findings.scores)
+    return _table(heads, rows) if signed else _table(heads[:-1], [row[:-1] for row in rows])
 
 
 def _by_length(findings: Findings) -> str:
@@ -109,8 +112,9 @@ def _training(findings: Findings) -> str:
     charts = []
     for group, title in ((losses, "loss, nats a token"), (watched[:3], "on the dev rows")):
         series = [
-            Series(name, [Point(f["step"], f[name]) for f in history if name in f])
+            Series(CALLED.get(name) or name.removeprefix("dev_"), points)
             for name in group
+            if (points := [Point(f["step"], f[name]) for f in history if name in f])
         ]
         charts.append(chart(series, Axes("steps", title)))
     return "<br>".join(filter(None, charts)) if len(history) > 1 else ""
@@ -118,7 +122,8 @@ def _training(findings: Findings) -> str:
 
 def _confusions(findings: Findings) -> str:
     rows = [(one.wanted, one.written, f"{one.times:,}") for one in findings.confused]
-    return _table(("wanted", "written", "times"), rows) if rows else ""
+    note = f"<p><small>{MARK} is nothing: left out, or put in.</small></p>"
+    return _table(("wanted", "written", "times"), rows) + note if rows else ""
 
 
 def _cases(shown: Sequence[Shown], words: bool) -> str:
