@@ -90,7 +90,7 @@ def train(task: Task, args: Any) -> float:
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as running:
         try:
-            code = running.wait(args.minutes and args.minutes * 60)
+            code = running.wait(cap(task.row, args) * 60)
         except subprocess.TimeoutExpired:  # the best model so far is in the folder
             running.terminate()
             code = running.wait() - 143
@@ -99,6 +99,11 @@ def train(task: Task, args: Any) -> float:
     minutes = (time.monotonic() - begun) / 60
     told.write_text(json.dumps(minutes))
     return minutes
+
+
+def cap(row: dict[str, Any], args: Any) -> float:
+    """Minutes that a model may take: what was asked for, or what the row is about."""
+    return float(args.minutes or row.get("minutes") or "inf")
 
 
 def judge(models: list[Path], files: list[str], options: list[str], device: str) -> dict[str, Any]:
@@ -164,7 +169,7 @@ def measure(row: dict[str, Any], args: Any) -> dict[str, Any]:
         "minutes": round(statistics.mean(minutes), 2),
         "jobs": args.jobs,
         "steps": args.steps,
-        "stopped": sum(args.minutes is not None and m >= args.minutes for m in minutes),
+        "stopped": sum(m >= cap(row, args) for m in minutes),
         "hardware": hardware(args.device),
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
         "figures": [record for group in found for record in group],
