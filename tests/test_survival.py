@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,14 +18,13 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 import dragoman
 from dragoman.model import Model
 from dragoman.snapshots import load_snapshot
 from dragoman.stepping import Stepper
 from dragoman.trainer import Trainer
-from runs import ended, fork, logged, needs_fork, step_of, until
+from runs import ended, equal, fork, last, logged, needs_fork, step_of, until
 from small import SPEEDY, TEXT_LM, over, reversals, words, write_pairs
 from small import settings as options
 
@@ -38,20 +38,6 @@ RICH = over(  # everything at once that a run has to remember
     },
     train={**EVERY, "accumulate": 4, "ema": 0.9, "sampling": 0.3, "schedule": "plateau"},
 )
-
-
-def last(folder: Path) -> dict[str, Tensor]:
-    """All tensors of a run's last checkpoint."""
-    snapshot = load_snapshot(folder)
-    assert snapshot is not None
-    optimizer = {f"optimizer.{name}": t for name, t in snapshot.optimizer.items()}
-    best = {f"best.{name}": t for name, t in snapshot.best.items()}
-    return snapshot.weights | optimizer | best
-
-
-def equal(one: Path, other: Path) -> bool:
-    a, b = last(one), last(other)
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 def whole(folder: Path) -> None:
@@ -114,6 +100,57 @@ def test_1_a_killed_run_goes_on_as_if_nothing_had_been(
         by_step.setdefault(step, []).append(rows)
     for step, rows in logged(log):
         assert rows in by_step[step]  # a step that is repeated is repeated with the same rows
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="files cannot be told by number")
+def test_1_a_loss_of_power_costs_no_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not written through to the disk may be lost: who writes a checkpoint in this order
+    has a whole one at every moment.
+    """
+    done: list[tuple[str, str]] = []
+    fsync, replace, rmtree = os.fsync, os.replace, shutil.rmtree
+
+    def synced(handle: int) -> None:
+        done.append(("sync", os.readlink(f"/proc/self/fd/{handle}")))
+        fsync(handle)
+
+    def renamed(here: Any, there: Any) -> None:
+        done.append(("name", str(there)))
+        replace(here, there)
+
+    def removed(path: Any, **rest: Any) -> None:
+        done.append(("remove", str(path)))
+        rmtree(path, **rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", synced)
+        patch.setattr(os, "replace", renamed)
+        patch.setattr(shutil, "rmtree", removed)
+        tree = over(RICH, train={"max_steps": 2, "keep": 1, "evaluate_every": 9})
+        dragoman.train(PAIRS, tmp_path / "deep" / "m", config=tree, quiet=True)
+    place = f"{tmp_path}/deep/m/checkpoints"
+    assert done[:2] == [("sync", str(tmp_path)), ("sync", f"{tmp_path}/deep")]
+    above = done.index(("sync", f"{tmp_path}/deep/m"))  # it holds the name of the next
+    assert above < done.index(("sync", place))
+    begin, end = (done.index(("name", f"{place}/step-{n:09d}")) for n in (1, 2))
+    fresh = f"{place}/.step-000000002.partial"
+    files = sorted(path.name for path in Path(place, "step-000000002").iterdir())
+    written = done[begin + 5 : end + 1]
+    begun, named = written[2 : 2 + len(files)], written[3 + len(files) : -2]
+    assert written[:2] == [("remove", fresh), ("sync", place)]  # what a dead run left; a new folder
+    assert sorted(begun) == [("sync", f"{fresh}/.{name}.partial") for name in files]
+    assert sorted(named) == [("name", f"{fresh}/{name}") for name in files]
+    assert written[2 + len(files)] == written[-2] == ("sync", fresh)
+    assert done[end : end + 6] == [
+        ("name", f"{place}/step-000000002"),
+        ("sync", place),
+        ("sync", f"{place}/.last.partial"),
+        ("name", f"{place}/last"),
+        ("sync", place),
+        ("remove", f"{place}/step-000000001"),
+    ]
 
 
 # --- 2: signals

@@ -4,6 +4,7 @@ checksum.
 Nothing here is ever executed or unpickled, so that a folder from a stranger can be opened.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -27,6 +28,7 @@ from dragoman.model import Model, build
 
 FORMAT = 1  # raised when an older Dragoman could not read what this one writes
 MANIFEST, WEIGHTS, CONFIG = "manifest.json", "model.safetensors", "config.yaml"
+NO_SUCH_THING = (errno.EINVAL, errno.ENOTSUP)  # what network disks say to an fsync of a folder
 Reader = Callable[[str], bytes]
 
 
@@ -91,15 +93,26 @@ def settle_folder(folder: Path) -> None:
         return
     try:
         os.fsync(handle)
+    except OSError as error:
+        if error.errno not in NO_SUCH_THING:
+            raise
     finally:
         os.close(handle)
+
+
+def make_folder(folder: Path) -> None:
+    """A folder, and those above it that are missing, each with its name on the disk."""
+    missing = [one for one in (folder, *folder.parents) if not one.is_dir()]
+    for one in reversed(missing):
+        one.mkdir(exist_ok=True)
+        settle_folder(one.parent)
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write all files of a folder, or none: the new manifest decides. Whoever dies before it gets
     its name has changed nothing; after it, a file that still has its temporary name counts.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with suppress(UserError):  # what is damaged is replaced
         _finish(folder)
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from dragoman.checkpoint import MANIFEST
+from dragoman.checkpoint import MANIFEST, make_folder
 from dragoman.config import Config, resolve, validate
 from dragoman.corpus import Corpus, Running, load_corpus
 from dragoman.crew import Crew, crewed, restarted
@@ -191,7 +191,7 @@ def _probe(folder: Path, occupied: bool) -> None:
             raise UserError(
                 f"{folder}: not empty: continue with --resume, or start anew with --overwrite"
             )
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         (folder / PROBE).write_bytes(b"")
         (folder / PROBE).unlink()
     except OSError as error:
