@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,27 +12,33 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 import dragoman
 from dragoman.crew import Crew, places
 from dragoman.snapshots import load_snapshot
 from dragoman.stepping import Stepper
 from dragoman.trainer import Trainer
-from runs import ended, fork, logged, needs_fork, step_of, until
-from small import SPEEDY, TEXT_LM, over, reversals, words, write_pairs
+from runs import (
+    close,
+    ended,
+    fork,
+    free_port,
+    logged,
+    needs_fork,
+    step_of,
+    until,
+    weights,
+    workers,
+)
+from small import STEADY, TEXT_LM, over, reversals, words, write_pairs
 from small import settings as options
 
 PAIRS = reversals(40)
-STEADY = over(SPEEDY, train={"max_steps": 20, "batch_size": 7, "lr": 0.01, "clip": 0.5})
-STEADY["model"] = over(STEADY["model"], encoder={"dropout": 0.0}, decoder={"dropout": 0.0})
 
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    return free_port()
 
 
 def ranks(work: Callable[[], Any], size: int, port: int) -> list[int]:
@@ -45,18 +50,6 @@ def ranks(work: Callable[[], Any], size: int, port: int) -> list[int]:
         work()
 
     return [fork(lambda rank=rank: one(rank)) for rank in range(size)]  # type: ignore[misc]
-
-
-def weights(folder: Path) -> dict[str, Tensor]:
-    snapshot = load_snapshot(folder)
-    assert snapshot is not None
-    return snapshot.weights
-
-
-def close(one: dict[str, Tensor], other: dict[str, Tensor], by: float = 1e-5) -> None:
-    assert one.keys() == other.keys()
-    for name, tensor in one.items():
-        assert torch.allclose(tensor, other[name], rtol=0, atol=by), name
 
 
 def train(folder: Path, tree: dict[str, Any], **more: Any) -> None:
@@ -99,6 +92,27 @@ def test_25_two_processes_are_as_one(
         for run in ("one", "two")
     )
     assert [m["train_loss"] for m in one] == pytest.approx([m["train_loss"] for m in two], rel=1e-4)
+
+
+@needs_fork
+def test_25_processes_that_srun_starts(tmp_path: Path, port: int) -> None:
+    """Two tasks of a step on this machine, told of each other by SLURM's variables alone; requeued,
+    they go on by themselves.
+    """
+    short = over(STEADY, train={"max_steps": 12})
+
+    def task(rank: int, tree: dict[str, Any], more: dict[str, str]) -> None:
+        os.environ |= {"SLURM_PROCID": f"{rank}", "SLURM_LOCALID": f"{rank}", **more}
+        os.environ |= {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NODELIST": "localhost,n[4-7]"}
+        os.environ |= {"SLURM_JOB_ID": f"{3 * 20_000 + port - 20_000}"}
+        train(tmp_path / "two", tree)
+
+    for tree, more in ((short, {}), (STEADY, {"SLURM_RESTART_COUNT": "1"})):
+        tasks = [fork(lambda n=n: task(n, tree, more)) for n in range(2)]  # type: ignore[misc]  # noqa: B023
+        assert [ended(one) for one in tasks] == [0, 0]
+    train(tmp_path / "one", STEADY)
+    assert step_of(tmp_path / "two") == 20
+    close(weights(tmp_path / "one"), weights(tmp_path / "two"))
 
 
 @needs_fork
@@ -197,6 +211,33 @@ def test_24_a_signal_to_one_stops_all(tmp_path: Path, port: int) -> None:
 
 
 @needs_fork
+def test_24_nobody_leaves_before_the_checkpoint_is_written(
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torchrun and srun end all processes, the one that writes as well, once one of them has left;
+    and a checkpoint may take longer than a process is given that hears nothing.
+    """
+    save = dragoman.trainer.save_snapshot
+
+    def slow(folder: Path, snapshot: Any) -> None:
+        if snapshot.progress["step"]:
+            time.sleep(2)
+        save(folder, snapshot)
+
+    monkeypatch.setattr(dragoman.trainer, "save_snapshot", slow)
+    monkeypatch.setattr(dragoman.crew, "GRACE", 0.5)
+    tree = over(STEADY, train={"max_steps": 100_000, "epochs": 1e5, "evaluate_every": 50_000})
+    children = ranks(lambda: train(tmp_path / "m", tree), 2, port)
+    until(lambda: step_of(tmp_path / "m") >= 0)
+    time.sleep(0.5)
+    for child in children:
+        os.kill(child, signal.SIGTERM)
+    assert ended(children[1], within=20) == 143
+    assert step_of(tmp_path / "m") > 0
+    assert ended(children[0], within=20) == 143
+
+
+@needs_fork
 def test_24_more_processes_than_rows_are_refused(
     tmp_path: Path, port: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -217,14 +258,6 @@ def torchrun(*args: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen([*command, *map(str, args)], env=env, stderr=subprocess.PIPE, text=True)
-
-
-def workers(parent: int) -> list[int]:
-    """The processes that torchrun has started and that train."""
-    found = subprocess.run(
-        ["pgrep", "-P", str(parent)], capture_output=True, text=True, check=False
-    )
-    return [int(pid) for pid in found.stdout.split()]
 
 
 @pytest.mark.slow

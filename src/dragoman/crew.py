@@ -23,6 +23,7 @@ from dragoman.errors import DragomanError
 
 PATIENCE = timedelta(hours=2)  # of those who wait while the first process reads or evaluates
 GRACE = 15.0  # seconds that a process has to leave after a signal, whatever it is waiting for
+_saving = threading.RLock()  # held while a checkpoint is written, or waited for
 
 
 class Crew(NamedTuple):
@@ -186,6 +187,13 @@ _NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 
 
 @contextmanager
+def unhurried() -> Iterator[None]:
+    """While a checkpoint is written, or waited for, `_deadline` waits, too."""
+    with _saving:
+        yield
+
+
+@contextmanager
 def _deadline() -> Iterator[None]:
     """A process that waits for one that has died does not hear signals. It ends all the same."""
     if threading.current_thread() is not threading.main_thread():
@@ -199,6 +207,9 @@ def _deadline() -> Iterator[None]:
         for number in iter(lambda: hear.recv(1), b""):
             if number[0] in (signal.SIGTERM, signal.SIGINT):
                 time.sleep(GRACE)
+                with _saving:
+                    pass
+                time.sleep(1)  # to leave by itself
                 os._exit(128 + number[0])
 
     threading.Thread(target=watch, daemon=True).start()

@@ -16,7 +16,7 @@ from dragoman.checkpoint import restore, save_model, weights_of
 from dragoman.config import Config, TrainSpec, dump
 from dragoman.core import leaves, move, rebuild
 from dragoman.corpus import Corpus, Running, steps_of
-from dragoman.crew import ALONE, Crew
+from dragoman.crew import ALONE, Crew, unhurried
 from dragoman.data.ahead import Ahead
 from dragoman.data.batches import Batch, muted, nothing
 from dragoman.device import pick_device
@@ -119,7 +119,9 @@ class Trainer:
             if progress.due(self.interval()) and progress.evaluated != progress.step:
                 self._evaluate()
         except (KeyboardInterrupt, SystemExit):
-            self._checkpoint()
+            with unhurried():
+                self._checkpoint()
+                self.crew.wait()  # torchrun and srun end all as soon as one has left
             raise
         if progress.due(self.spec.checkpoint_every or self.interval()):
             self._checkpoint()
@@ -263,7 +265,8 @@ class Trainer:
             optimizer_tensors(self.stepper.optimizer),
             asdict(self.progress),
         )
-        save_snapshot(self.folder, snapshot)
+        with unhurried():
+            save_snapshot(self.folder, snapshot)
 
     def _carried(self) -> list[Tensor]:
         """Where a running text stopped, in all of its streams."""
