@@ -101,8 +101,8 @@ class Trainer:
                 outcome = self._step()
                 self.reporter.step(self.progress.step, outcome.nll, outcome.tokens)
                 self._attend()
+            self._checkpoint()  # first: a longer run might not evaluate here
             if self.progress.evaluated != self.progress.step:
-                self._checkpoint()  # first: a longer run would not evaluate here
                 self._evaluate()
         self.reporter.close()
         if self.ahead is not None:
