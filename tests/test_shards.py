@@ -1,5 +1,6 @@
 """Decoding in pieces, in bounded memory, on a cluster. The numbers are rows of the fault table."""
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 import dragoman
 from dragoman import shards
+from dragoman.inputs import Inputs
 from dragoman.shards import Shard
 from runs import ended, fork, needs_fork, until
 from small import words
@@ -108,6 +110,88 @@ def test_26_a_damaged_or_foreign_piece_is_noticed(
     Shard(1, 2).path(out).unlink()
     assert "--shard 1/2 is missing" in verb("merge", out).err
     assert not out.exists()
+
+
+@pytest.mark.parametrize("kind", ["inputs", "helper"])
+def test_26_what_has_changed_is_answered_anew(
+    verb: Callable, tiny_model: Path, inputs: Path, tmp_path: Path, kind: str
+) -> None:
+    """Files of the same name and size, with something else in them."""
+    out, glossary = tmp_path / "out.txt", tmp_path / "glossary.tsv"
+    glossary.write_text("a\tb\n")
+    command = ("predict", tiny_model, inputs, "-o", out, "--dictionary", glossary)
+    command += ("--shard", "1/1")
+    assert "skipped" not in verb(*command).err
+    assert "skipped" in verb(*command).err
+    if kind == "inputs":
+        inputs.write_text(inputs.read_text().replace("a", "b"))
+    else:
+        glossary.write_text("a\tc\n")
+    assert "skipped" not in verb(*command).err
+    assert verb("merge", out).code == 0
+    assert out.read_text() == verb("predict", tiny_model, inputs).out
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"answers": 3},
+        {"answers": 3, "inputs": 3},
+        {"inputs": None},
+        {"first": "0"},
+        {"first": 1},
+        {"total": 7},
+        {"task": 5},
+        {"sha256": "0" * 64},
+    ],
+    ids=str,
+)
+def test_26_a_record_that_does_not_add_up_is_refused(
+    verb: Callable, tiny_model: Path, inputs: Path, tmp_path: Path, change: dict[str, object]
+) -> None:
+    out = tmp_path / "out.txt"
+    for number in (1, 2):
+        assert verb("predict", tiny_model, inputs, "-o", out, "--shard", f"{number}/2").code == 0
+    path = Shard(1, 2).path(out)
+    record = path.with_name(f"{path.name}.json")
+    told = json.loads(record.read_text()) | change
+    record.write_text(json.dumps({key: value for key, value in told.items() if value is not None}))
+    ran = verb("merge", out)
+    assert ran.code == 2
+    assert "run" in ran.err or "different tasks" in ran.err
+    assert not out.exists()
+
+
+def test_26_pieces_in_each_others_place_are_refused(
+    verb: Callable, tiny_model: Path, inputs: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.txt"
+    for number in (1, 2):
+        assert verb("predict", tiny_model, inputs, "-o", out, "--shard", f"{number}/2").code == 0
+    one, two = (Shard(number, 2).path(out) for number in (1, 2))
+    for tail in ("", ".json"):
+        first, second, third = (path.with_name(path.name + tail) for path in (one, two, out))
+        first.rename(third)
+        second.rename(first)
+        third.rename(second)
+    ran = verb("merge", out)
+    assert ran.code == 2
+    assert "do not cover the inputs" in ran.err
+
+
+def test_26_inputs_that_change_meanwhile(
+    verb: Callable, tiny_model: Path, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, total = tmp_path / "out.txt", Inputs.total
+
+    def later(self: Inputs) -> int:
+        return total(self) + 1
+
+    monkeypatch.setattr(Inputs, "total", later)
+    ran = verb("predict", tiny_model, inputs, "-o", out, "--shard", "1/1")
+    assert ran.code == 1
+    assert "it was changed" in ran.err
+    assert not list(tmp_path.glob("*out.txt*"))
 
 
 @pytest.mark.parametrize("shard", ["0/3", "4/3", "x", "1/0", "-1/3", "1/3/4"])

@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 from dragoman.checkpoint import MANIFEST, partial, settle_folder, write
 from dragoman.config import SearchSpec
 from dragoman.data.rows import BadLines
-from dragoman.errors import UserError
+from dragoman.errors import DragomanError, UserError
 from dragoman.inputs import Inputs
 from dragoman.output import FORMATS
 from dragoman.predict import Predictor
@@ -67,15 +68,17 @@ class Task(NamedTuple):
 
     @property
     def key(self) -> str:
-        """A name for this task: another model, file or option has another."""
+        """A name for this task: another model, file (or content of it) or option has another."""
+        helpers = [self.helpers.get("lm"), self.helpers.get("dictionary")]
+        helpers += self.helpers.get("others", ())
+        files = [self.model / MANIFEST, self.inputs, *(one for one in helpers if one)]
         try:
-            size = Path(self.inputs).stat().st_size
-            model = (self.model / MANIFEST).read_bytes()
+            sums = [_sum_of(Path(file)) for file in files]
         except OSError as error:
             raise UserError(f"{error.filename}: {error.strerror}") from None
-        told = [self.inputs, size, self.columns, self.required, self.layout, self.helpers]
+        told = [self.inputs, self.columns, self.required, self.layout, self.helpers, sums]
         text = json.dumps([*told, self.options.model_dump(mode="json")], default=str)
-        return hashlib.sha256(model + text.encode()).hexdigest()[:16]
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def read(self, predictor: Predictor) -> Inputs:
         fields = predictor.fields
@@ -101,6 +104,11 @@ def write_shard(
     answers = predictor.stream(asked, task.options, batch_size, begin)
     lines = (FORMATS[task.layout](answer, place) for place, answer in enumerate(answers, begin))
     count, digest = write_lines(path, lines)
+    if count != end - begin:
+        path.unlink()
+        raise DragomanError(
+            f"{task.inputs}: {total:,} inputs at first, fewer later: it was changed"
+        )
     record = {"task": task.key, "shard": str(shard), "first": begin, "total": total}
     record |= {"inputs": end - begin, "answers": count, "sha256": digest}
     write(path.with_name(path.name + ".json"), json.dumps(record).encode())
@@ -173,16 +181,35 @@ def _pieces(output: Path) -> list[Path]:
 
 
 def _record(path: Path) -> dict[str, Any] | None:
-    """What stands beside a piece, if the piece is as it was written."""
+    """What stands beside a piece, if the piece is as it was written, with an answer to each of its
+    inputs.
+    """
     try:
         record: Any = json.loads(path.with_name(path.name + ".json").read_bytes())
-        digest = hashlib.sha256()
-        with path.open("rb") as file:
-            while chunk := file.read(1 << 20):
-                digest.update(chunk)
-        return record if record["sha256"] == digest.hexdigest() else None
-    except (OSError, ValueError, KeyError, TypeError):
+        names, counts = ("task", "shard"), ("first", "total", "inputs", "answers")
+        whole = record["sha256"] == _digest(path) and record["answers"] == record["inputs"]
+        whole = whole and all(isinstance(record[name], str) for name in names)
+        return record if whole and all(type(record[name]) is int for name in counts) else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def _sum_of(path: Path) -> str:
+    """The checksum of a file, or of a model folder's manifest."""
+    path = path / MANIFEST if path.is_dir() else path
+    about = path.stat()
+    return _remembered(path, about.st_size, about.st_mtime_ns)
+
+
+@lru_cache(16)
+def _remembered(path: Path, size: int, changed: int) -> str:
+    """A checksum, taken once as long as the file is not written to."""
+    return _digest(path)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _joined(paths: list[Path]) -> Iterator[str]:
