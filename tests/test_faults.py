@@ -10,6 +10,7 @@ import json
 import os
 import pickle
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,13 @@ from dragoman.output import as_json, as_nbest, as_text
 from dragoman.predict import Prediction
 from dragoman.snapshots import load_snapshot
 from dragoman.training import alone
+from runs import ended, fork, needs_fork
 from small import SPEEDY, over, reversals, words, write_pairs
 from small import settings as options
 
 PAIRS = reversals(40)
 QUICK = options(SPEEDY)
+NOBODY = 65534
 
 
 @pytest.fixture
@@ -678,11 +681,27 @@ def test_23_a_folder_that_cannot_be_is_refused_before_any_work(
     assert (tmp_path / "file").read_text() == "a file"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
-def test_23_a_read_only_folder_is_refused(verb: Callable, pairs: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "locked"
-    folder.mkdir(mode=0o555)
-    refused(verb("train", pairs, "-o", folder, *QUICK), folder, "cannot be written")
+@needs_fork
+def test_23_a_read_only_folder_is_refused(
+    verb: Callable, pairs: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "locked"
+        folder.mkdir()
+        table = Path(shutil.copy(pairs, place))
+        Path(place).chmod(0o755)
+        table.chmod(0o644)
+        folder.chmod(0o555)
+
+        def humbly() -> None:
+            if os.geteuid() == 0:  # nothing is read-only for root
+                os.setgroups([])
+                os.setuid(NOBODY)
+            dragoman.train(table, folder, config=SPEEDY, quiet=True)
+
+        assert ended(fork(humbly)) == 2
+        assert f"{folder}: cannot be written: Permission denied" in capfd.readouterr().err
+        assert list(folder.iterdir()) == []
 
 
 # --- 28: bare machines
