@@ -1,5 +1,5 @@
-"""Model folders and configs with mutated bytes: each is loaded or refused with one clean line;
-nothing is executed, nothing crashes, nothing hangs.
+"""Mutated model folders, checkpoints and configs: each is refused with one clean line, or used, to
+answer a line or to train another step; nothing is executed, nothing crashes or hangs.
 
 python benchmarks/fuzz.py                   10 000 of them
 python benchmarks/fuzz.py --count 500 --seed 7
@@ -23,15 +23,14 @@ import torch
 import yaml
 
 import dragoman
-from dragoman.checkpoint import load_model
 from dragoman.config import resolve
-from dragoman.snapshots import load_snapshot
 
 FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "pickle.find_class")
 LIMIT, AT_MOST = 20, 600  # seconds for one folder: of work, and by the clock
 HANDFUL = 100  # tried in one process, so that a crash costs little
 VALUES: list[Any] = [None, -1, 0, 1e308, float("nan"), "", "x" * 9999, [], {}, True, 10**30]
-SMALL = {
+ROWS = [(word, word[::-1]) for word in (f"{n} word{'s' * (n % 5)}" for n in range(60))]
+SMALL: dict[str, Any] = {
     "data": {"dev_rows": 4},
     "model": {
         "encoder": {"embedding": 4, "hidden": 4},
@@ -63,7 +62,10 @@ def bytes_of(chance: random.Random, content: bytes) -> bytes:
 
 
 def tree_of(chance: random.Random, tree: Any) -> Any:
-    """A config with one value or name changed somewhere."""
+    """A config, or other data, with one value or name changed somewhere."""
+    if isinstance(tree, list) and tree and chance.random() < 0.85:
+        place = chance.randrange(len(tree))
+        return [tree_of(chance, one) if n == place else one for n, one in enumerate(tree)]
     if isinstance(tree, dict) and tree and chance.random() < 0.85:
         key = chance.choice(sorted(tree))
         if chance.random() < 0.15:
@@ -74,15 +76,28 @@ def tree_of(chance: random.Random, tree: Any) -> Any:
     return chance.choice(VALUES)
 
 
+def sense_of(chance: random.Random, name: str, content: bytes) -> bytes:
+    """A file that can still be read as what it is, and says something else."""
+    if name.endswith(".yaml"):
+        return yaml.safe_dump(tree_of(chance, yaml.safe_load(content))).encode()
+    if name.endswith(".json"):
+        return json.dumps(tree_of(chance, json.loads(content))).encode()
+    if name.endswith(".safetensors"):
+        end = 8 + int.from_bytes(content[:8], "little")
+        header = json.dumps(tree_of(chance, json.loads(content[8:end]))).encode()
+        return len(header).to_bytes(8, "little") + header + content[end:]
+    return bytes_of(chance, content)
+
+
 def spoil(chance: random.Random, folder: Path) -> None:
     """One file of a folder mutated; mostly with the right checksum, as an attacker would."""
     name = chance.choice(sorted(path.name for path in folder.iterdir() if path.is_file()))
     file = folder / name
-    if name == "config.yaml" and chance.random() < 0.7:
-        tree = tree_of(chance, yaml.safe_load(file.read_bytes()))
-        file.write_text(yaml.safe_dump(tree))
+    content = file.read_bytes()
+    if chance.random() < 0.5:
+        file.write_bytes(sense_of(chance, name, content))
     else:
-        file.write_bytes(bytes_of(chance, file.read_bytes()))
+        file.write_bytes(bytes_of(chance, content))
     if name != "manifest.json" and chance.random() < 0.8:
         manifest = json.loads((folder / "manifest.json").read_bytes())
         manifest["files"][name] = hashlib.sha256(file.read_bytes()).hexdigest()
@@ -97,10 +112,11 @@ def one(chance: random.Random, model: Path, place: Path) -> str:
     try:
         if kind == "model":
             spoil(chance, place)
-            load_model(place)
+            dragoman.load(place)("7 words", beam=2, max_length=8)
         elif kind == "checkpoint":
             spoil(chance, place / "checkpoints" / (place / "checkpoints" / "last").read_text())
-            load_snapshot(place)
+            more = {"train": {"max_steps": SMALL["train"]["max_steps"] + 1}}
+            dragoman.train(ROWS, place, config=more, resume=True, quiet=True)
         else:
             tree = tree_of(chance, yaml.safe_load((place / "config.yaml").read_bytes()))
             content = yaml.safe_dump(tree).encode()
@@ -109,7 +125,7 @@ def one(chance: random.Random, model: Path, place: Path) -> str:
             resolve(file=place / "config.yaml")
     except dragoman.DragomanError:
         return f"{kind}: refused"
-    return f"{kind}: loaded"
+    return f"{kind}: {'taken' if kind == 'config' else 'used'}"
 
 
 def handful(seed: int, model: Path, place: Path, told: Path) -> None:
@@ -140,11 +156,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    words = [f"{n} word{'s' * (n % 5)}" for n in range(60)]
     with tempfile.TemporaryDirectory() as here:
         place = Path(here)
-        rows = [(word, word[::-1]) for word in words]
-        dragoman.train(rows, place / "model", config=SMALL, quiet=True)
+        dragoman.train(ROWS, place / "model", config=SMALL, quiet=True)
         found: Counter[str] = Counter()
         for seed in range(given.seed, given.seed + given.count, HANDFUL):
             told = place / "told"

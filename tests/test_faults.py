@@ -129,6 +129,60 @@ def test_5_a_damaged_checkpoint_is_refused(verb: Callable, model: Path, name: st
     assert contents(model) == before
 
 
+def change(name: str, value: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda progress: {**progress, name: value}
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        change("parts", 0),
+        change("position", -3),
+        change("step", 1 << 70),
+        change("best_step", 10**6),
+        change("seconds", float("inf")),
+        change("history", [{"dev_loss": 1.0}]),
+        change("history", [{"step": float("nan")}]),
+        lambda progress: [progress],
+    ],
+)
+def test_5_progress_that_cannot_be_is_refused(
+    verb: Callable, model: Path, pairs: Path, spoil: Callable
+) -> None:
+    folder = newest(model)
+    progress = json.loads((folder / "progress.json").read_bytes())
+    forge(folder, "progress.json", json.dumps(spoil(progress)).encode())
+    refused(
+        verb("train", pairs, "-o", model, "--resume"), "progress in the last checkpoint is damaged"
+    )
+
+
+def renamed(tensors: dict[str, Any]) -> dict[str, Any]:
+    first, *rest = sorted(tensors)
+    return {f"{first}x": tensors[first], **{name: tensors[name] for name in rest}}
+
+
+def fewer(tensors: dict[str, Any]) -> dict[str, Any]:
+    return {name: tensors[name] for name in sorted(tensors)[1:]}
+
+
+def longer(tensors: dict[str, Any]) -> dict[str, Any]:
+    return {name: torch.cat([t.flatten(), torch.ones(1)]) for name, t in tensors.items()}
+
+
+@pytest.mark.parametrize("spoil", [renamed, fewer, longer])
+@pytest.mark.parametrize("name", ["model.safetensors", "best.safetensors", "optimizer.safetensors"])
+def test_5_tensors_of_another_run_are_refused(
+    verb: Callable, model: Path, pairs: Path, name: str, spoil: Callable
+) -> None:
+    folder = newest(model)
+    tensors = checkpoint.unpack((folder / name).read_bytes(), folder)
+    forge(folder, name, checkpoint.pack(spoil(tensors)))
+    before = contents(model)
+    refused(verb("train", pairs, "-o", model, "--resume", "-s", "train.max_steps=150"), model)
+    assert contents(model) == before
+
+
 # --- 6: pickles
 
 

@@ -14,7 +14,7 @@ import torch
 
 import dragoman
 from dragoman.kernels import native
-from dragoman.snapshots import load_snapshot
+from dragoman.snapshots import load_snapshot, save_snapshot
 from dragoman.stepping import Stepper
 from dragoman.trainer import Trainer
 from runs import ended, equal, fork, needs_fork, step_of
@@ -142,6 +142,40 @@ def test_3_running_text_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert step_of(tmp_path / "m") == 16
     run("m")
     same(tmp_path / "whole", tmp_path / "m")
+    tree = over(tree, train={"max_steps": 44, "batch_size": 3})  # other streams: they begin anew
+    run("m")
+    assert step_of(tmp_path / "m") == 44
+
+
+def test_an_average_that_is_wanted_late_begins_with_the_weights(tmp_path: Path) -> None:
+    dragoman.train(PAIRS, tmp_path, config=over(PLAIN, train={"max_steps": 8}), quiet=True)
+    before = load_snapshot(tmp_path).weights
+    more = over(PLAIN, train={"max_steps": 9, "ema": 0.999, "lr": 1e-12})
+    dragoman.train(PAIRS, tmp_path, config=more, resume=True, quiet=True)
+    after = load_snapshot(tmp_path).weights
+    for name, tensor in before.items():
+        assert torch.allclose(after[f"average.{name}"], tensor, atol=1e-6)
+
+
+def test_an_average_of_something_else_is_refused(tmp_path: Path) -> None:
+    tree = over(PLAIN, train={"max_steps": 2, "ema": 0.9})
+    dragoman.train(PAIRS, tmp_path, config=tree, quiet=True)
+    snapshot = load_snapshot(tmp_path)
+    odd = {n: t[:1] if n.startswith("average.") else t for n, t in snapshot.weights.items()}
+    save_snapshot(
+        tmp_path, snapshot._replace(weights=odd, progress=snapshot.progress | {"step": 3})
+    )
+    with pytest.raises(dragoman.UserError, match="moving average is not of this model"):
+        dragoman.train(PAIRS, tmp_path, config=tree, resume=True, quiet=True)
+
+
+@pytest.mark.parametrize(("first", "then"), [("adam", "adagrad"), ("adam", "sgd")])
+def test_the_optimizer_of_a_run_cannot_change(tmp_path: Path, first: str, then: str) -> None:
+    tree = over(PLAIN, train={"max_steps": 2, "optimizer": first})
+    dragoman.train(PAIRS, tmp_path, config=tree, quiet=True)
+    more = over(PLAIN, train={"max_steps": 3, "optimizer": then})
+    with pytest.raises(dragoman.UserError, match=f"not the state of train.optimizer={then}"):
+        dragoman.train(PAIRS, tmp_path, config=more, resume=True, quiet=True)
 
 
 def test_3_rows_drawn_from_several_files(tmp_path: Path) -> None:

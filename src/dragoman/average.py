@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+
+from dragoman.errors import UserError
 
 
 class Average:
@@ -40,8 +43,13 @@ class Average:
         finally:
             self._swap()
 
-    def load(self, tensors: dict[str, Tensor]) -> None:
-        for name, tensor in tensors.items():
+    def load(self, tensors: dict[str, Tensor], path: Path) -> None:
+        """Go on from an average, or, where there was none yet, from the weights as they are."""
+        mine = {name: p.detach() for name, p in self.model.named_parameters()}
+        found = tensors or mine
+        if {n: t.shape for n, t in found.items()} != {n: t.shape for n, t in mine.items()}:
+            raise UserError(f"{path}: the moving average is not of this model's weights")
+        for name, tensor in found.items():
             self.tensors[name].copy_(tensor)
 
     def _swap(self) -> None:

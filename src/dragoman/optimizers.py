@@ -4,12 +4,22 @@ by itself.
 
 import math
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from dragoman.config import TrainSpec
+from dragoman.errors import UserError
+
+KEPT = {  # what optimizers remember of each parameter
+    torch.optim.SGD: {"momentum_buffer"},
+    torch.optim.Adam: {"step", "exp_avg", "exp_avg_sq"},
+    torch.optim.AdamW: {"step", "exp_avg", "exp_avg_sq"},
+    torch.optim.Adadelta: {"step", "square_avg", "acc_delta"},
+    torch.optim.Adagrad: {"step", "sum"},
+}
 
 
 def make_optimizer(
@@ -72,11 +82,24 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     }
 
 
-def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """The inverse of `optimizer_tensors`."""
+def restore_optimizer(
+    optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], path: Path
+) -> None:
+    """The inverse of `optimizer_tensors`; what is not this optimizer's state is refused."""
     state: dict[int, dict[str, Tensor]] = {}
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
     for key, value in tensors.items():
         index, _, name = key.partition(".")
-        state.setdefault(int(index), {})[name] = value
+        place = int(index) if index.isdecimal() and len(index) < 10 else len(parameters)
+        shape = parameters[place].shape if place < len(parameters) else None
+        if value.shape != (shape if name != "step" else ()) or not value.is_floating_point():
+            raise UserError(f"{path}: '{key}' is no part of this run's optimizer")
+        state.setdefault(place, {})[name] = value
+    kept = KEPT[type(optimizer)]
+    if any(values.keys() != kept for values in state.values()):
+        raise UserError(
+            f"{path}: not the state of train.optimizer={type(optimizer).__name__.lower()}: "
+            "resume with the optimizer that the run began with"
+        )
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})

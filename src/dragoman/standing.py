@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
 
 from dragoman.config import TrainSpec
 from dragoman.errors import UserError
 from dragoman.validate import better
+
+MOST = 1 << 50
+Many = Annotated[int, Field(ge=0, le=MOST)]
 
 
 @dataclass
@@ -17,18 +20,18 @@ class Progress:
     each step from the seed and the step's number.
     """
 
-    step: int = 0
-    epoch: int = 0
-    position: int = 0  # batches of this epoch that are done
-    parts: int = 1  # in which batches are read since memory ran out
+    step: Many = 0
+    epoch: Many = 0
+    position: Many = 0  # batches of this epoch that are done
+    parts: Annotated[int, Field(ge=1, le=MOST)] = 1  # of batches, since memory ran out
     best: float | None = None
-    best_step: int = 0
-    stale: int = 0  # evaluations since the best
-    halvings: int = 0
-    since_halving: int = 0
-    nll: float = 0.0  # of the training symbols since the last evaluation
-    tokens: int = 0
-    seconds: float = 0.0
+    best_step: Many = 0
+    stale: Many = 0  # evaluations since the best
+    halvings: Many = 0
+    since_halving: Many = 0
+    nll: FiniteFloat = 0.0  # of the training symbols since the last evaluation
+    tokens: Many = 0
+    seconds: FiniteFloat = 0.0
     history: list[dict[str, float]] = field(default_factory=list)
 
     @property
@@ -58,6 +61,10 @@ class Progress:
 def standing(tree: dict[str, Any], folder: Path) -> Progress:
     """The progress that a checkpoint tells of."""
     try:
-        return TypeAdapter(Progress).validate_python(tree)
-    except ValidationError:
+        found = TypeAdapter(Progress).validate_python(tree)
+        steps = [int(figures["step"]) for figures in found.history]
+        if steps != sorted(steps) or max([0, found.best_step, *steps]) > found.step:
+            raise ValueError("evaluations of steps that were never made")
+        return found
+    except (ValidationError, ValueError, KeyError, OverflowError):
         raise UserError(f"{folder}: the progress in the last checkpoint is damaged") from None

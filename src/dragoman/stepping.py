@@ -3,6 +3,7 @@
 import contextlib
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -10,10 +11,10 @@ from torch import Tensor, nn
 
 from dragoman.average import Average
 from dragoman.config import TrainSpec
-from dragoman.core import Padded, Source, move
+from dragoman.core import Padded, Source, leaves, move, rebuild
 from dragoman.crew import ALONE, Crew
-from dragoman.data.batches import Batch
-from dragoman.errors import DragomanError
+from dragoman.data.batches import Batch, nothing
+from dragoman.errors import DragomanError, UserError
 from dragoman.graphs import LOOK_EVERY, Recorder, give_up, heal, rounded
 from dragoman.halves import Halves
 from dragoman.kernels.choice import using
@@ -87,6 +88,16 @@ class Stepper:
         heard = float(self.heard)
         self.heard.zero_()
         return heard
+
+    def carry(self, state: Sequence[Tensor], last: Tensor, path: Path) -> None:
+        """Go on where a running text stopped: the state in each of its streams, the last symbol."""
+        _, like = self.model.begin(move(nothing(len(last)), self.device))
+        wanted = [(leaf.shape, leaf.is_floating_point()) for leaf in leaves(like)]
+        found = [(tensor.shape, tensor.is_floating_point()) for tensor in state]
+        if found != wanted or last.dtype != torch.long:
+            raise UserError(f"{path}: the state of the running text is not this model's")
+        there = [t.to(self.device) for t in state]
+        self.carried = Carried(rebuild(like, there), last.to(self.device))
 
     def join(self, crew: Crew) -> None:
         """Step together with other processes from now on."""

@@ -12,17 +12,16 @@ import torch
 from torch import Tensor
 
 from dragoman.card import card
-from dragoman.checkpoint import restore, save_model, weights_of
+from dragoman.checkpoint import compare, restore, save_model, weights_of
 from dragoman.config import Config, TrainSpec, dump
-from dragoman.core import leaves, move, rebuild
+from dragoman.core import leaves
 from dragoman.corpus import Corpus, Running, steps_of
 from dragoman.crew import ALONE, Crew, unhurried
 from dragoman.data.ahead import Ahead
-from dragoman.data.batches import Batch, muted, nothing
+from dragoman.data.batches import Batch, Stream, muted
 from dragoman.device import pick_device
 from dragoman.errors import DragomanError
 from dragoman.fresh import new_model
-from dragoman.model import Carried
 from dragoman.optimizers import optimizer_tensors, rate, restore_optimizer
 from dragoman.progress import Reporter
 from dragoman.signals import Calls
@@ -71,18 +70,23 @@ class Trainer:
         carried = _pop(snapshot.weights, CARRIED)
         averaged = _pop(snapshot.weights, AVERAGE)
         restore(self.model, snapshot.weights, self.folder)
+        compare(self.model, snapshot.best, self.folder)
         if self.stepper.average:
-            self.stepper.average.load(averaged)
-        restore_optimizer(self.stepper.optimizer, snapshot.optimizer)
+            self.stepper.average.load(averaged, self.folder)
+        restore_optimizer(self.stepper.optimizer, snapshot.optimizer, self.folder)
         self.progress = standing(snapshot.progress, self.folder)
         self.stepper.parts = self.progress.parts
         self.batches = steps_of(self.corpus, self.progress.epoch)
-        if carried:
-            tensors = [self.crew.share(t).to(self.device) for t in carried.values()]
-            source = move(nothing(len(tensors[-1])), self.device)
-            _, like = self.model.begin(source)
-            self.stepper.carried = Carried(rebuild(like, tensors[:-1]), tensors[-1])
+        self._carry([*carried.values()])
         self.best, self.saved = snapshot.best, self.progress.step
+
+    def _carry(self, carried: list[Tensor]) -> None:
+        """Go on in the middle of a running text; in other streams (batch sizes) it begins anew."""
+        if not carried or not isinstance(self.batches, Stream):
+            return
+        *state, last = (self.crew.share(t) if t.dim() else t for t in carried)
+        if last.shape == self.crew.share(self.batches.rows).shape[:1]:
+            self.stepper.carry(state, last, self.folder)
 
     def run(self) -> None:
         """Train until the epochs, the steps or the patience are spent; leave the best model in the
