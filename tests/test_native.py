@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 import torch
@@ -14,7 +15,10 @@ from dragoman.cells import StackSpec, make_cell
 from dragoman.core import BOS, EOS, PAD
 from dragoman.kernels import entropy, native, products, sequence
 from dragoman.kernels.choice import Gaps, settle, using
+from dragoman.kernels.lanes import Lanes, still
+from dragoman.kernels.packed import Precision
 from dragoman.kernels.products import Dense
+from dragoman.kernels.reading import Shelf, reading
 from test_recurrence import OPTIONS, learned, outcome, plainly, problem
 
 compiled = pytest.mark.skipif(native.routines() is None, reason=native.lack())
@@ -36,6 +40,52 @@ def test_picks_are_the_best_and_sums_are_whole(size: int) -> None:
     assert torch.equal(values > -math.inf, alive)
     assert torch.equal(places[alive], best.indices[alive])
     assert torch.allclose(values[alive], best.values[alive], atol=1e-5)
+
+
+@compiled
+@pytest.mark.parametrize("rows", [0, 1, 7, 200])
+@pytest.mark.parametrize(("size", "results"), [(8, 64), (13, 70), (30, 1000), (1, 3)])
+@pytest.mark.parametrize(("precision", "error"), [("fp32", 1e-5), ("bf16", 0.02), ("int8", 0.05)])
+def test_products_in_lanes_are_products(
+    precision: Precision, error: float, size: int, results: int, rows: int
+) -> None:
+    torch.manual_seed(0)
+    weight, bias = torch.randn(results, size), torch.randn(results)
+    x = torch.randn(rows, size + 3)[:, :size]
+    product = still(weight, bias, precision)
+    if not isinstance(product, Lanes):
+        pytest.skip("a processor without such lanes")
+    wanted, made = functional.linear(x, weight, bias), product(x)
+    assert made.shape == wanted.shape
+    assert (made - wanted).norm() <= error * (1 + wanted.norm())
+    alone = [product(row[None]) for row in x]  # what becomes of a row is its own affair
+    assert all(torch.equal(a[0], b) for a, b in zip(alone, made, strict=True))
+    plain = still(weight, None, precision)(x.t().contiguous().t())
+    assert torch.allclose(plain, made - bias, atol=1e-5)
+
+
+@compiled
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("rows", [0, 1, 7, 200])
+@pytest.mark.parametrize("results", [3, 64, 70, 1000])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_the_best_in_lanes_are_picked_from_their_product(
+    precision: Precision, results: int, rows: int, threads: int
+) -> None:
+    torch.manual_seed(0)
+    weight, bias, x = torch.randn(results, 30) * 2, torch.randn(results), torch.randn(rows, 30)
+    rule, product = torch.arange(rows).to(torch.uint8) % 3, still(weight, bias, precision)
+    if not isinstance(product, Lanes):
+        pytest.skip("a processor without such lanes")
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        values, places = product.best(x, rule, 5)
+    finally:
+        torch.set_num_threads(before)
+    wanted = native.pick(product(x), rule, 5)
+    assert torch.equal(places, wanted[1])
+    assert torch.allclose(values, wanted[0], atol=1e-5)
 
 
 @compiled
@@ -84,7 +134,7 @@ def test_a_layer_is_the_plain_loop(name: str, reverse: bool, lengths: list[int] 
     mask = torch.arange(6) < torch.tensor(lengths or [6] * 4)[:, None]
     if lengths is None and not reverse:
         mask = None
-    ways = sequence._by_hand, sequence.reference
+    ways = partial(sequence._sorted, sequence._by_hand), sequence.reference
     results = [way(cell, xs, state, mask, reverse) for way in ways]
     for one, other in zip(*(_parts(*result) for result in results), strict=True):
         assert torch.allclose(one, other, atol=1e-6)
@@ -92,6 +142,31 @@ def test_a_layer_is_the_plain_loop(name: str, reverse: bool, lengths: list[int] 
     sums = [sum(part.sin().sum() for part in _parts(*result)) for result in results]
     for a, b in zip(*(torch.autograd.grad(total, wanted) for total in sums), strict=True):
         assert torch.allclose(a, b, atol=1e-5)
+
+
+@compiled
+@pytest.mark.parametrize("lengths", [[6, 3, 0, 1], [6, 6, 5, 2], None])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name", ["gru", "lstm"])
+def test_a_layer_that_is_read_is_the_plain_loop(
+    name: str, reverse: bool, lengths: list[int] | None
+) -> None:
+    torch.manual_seed(0)
+    cell, shelf = make_cell(StackSpec(cell=name, hidden=5), 3), Shelf()
+    xs, state = torch.randn(4, 6, 3), cell.start(torch.randn(4, 5))
+    mask = torch.arange(6) < torch.tensor(lengths or [6] * 4)[:, None]
+    if lengths is None and not reverse:
+        mask = None
+    for precision, error in (("fp32", 1e-6), ("bf16", 0.03), ("int8", 0.03)):
+        with torch.no_grad(), reading(shelf, precision):
+            one, other = (
+                _parts(*way(cell, xs, state, mask, reverse))
+                for way in (sequence.run, sequence.reference)
+            )
+            assert shelf.cells
+            assert all((a - b).abs().max() <= error for a, b in zip(one, other, strict=True))
+        with torch.no_grad():
+            cell.across.weight *= -1  # what was laid out is laid out anew
 
 
 def _parts(hs: Tensor, final: tuple[Tensor, ...]) -> list[Tensor]:

@@ -20,6 +20,7 @@ from dragoman.decoders import (
 from dragoman.encoders import Encoder, EncoderSpec, NothingSpec, TextSpec, make_encoder
 from dragoman.errors import UserError
 from dragoman.heads import Head, HeadSpec, VocabularySpec, make_head
+from dragoman.kernels.reading import reading
 from dragoman.objectives import Aims, Drawn, Loss, coverage, doubly_stochastic, reinforce
 from dragoman.quick import Course, Kept, Precision, Quick, Rails, fits
 from dragoman.spec import Spec
@@ -69,9 +70,9 @@ class Model(nn.Module):
 
     def begin(self, source: Source) -> Pair:
         """The pair (step, state) of a source: all that a search needs."""
+        if (way := self.course(source)) is not None:
+            return self._hurry(way[0]), way[1]
         enc: Encoded = self.encoder(source)
-        if (quick := self.quick()) is not None:
-            return self._hurry(quick.begin(enc)), self.decoder.start(enc)
         ready, alphabet = self.decoder.prepare(enc), self.head.prepare(enc, source)
 
         def step(tokens: Tensor, state: State) -> Step:
@@ -87,7 +88,7 @@ class Model(nn.Module):
         leave no mark on them): what was made of them is made anew.
         """
         if mode or self.training:
-            self.kept.made = self.kept.laid = None
+            self.kept.forget()
         return super().train(mode)
 
     def quick(self) -> Quick | None:
@@ -107,7 +108,8 @@ class Model(nn.Module):
         """For strategies that need no more than the best few symbols of each step."""
         if (quick := self.quick()) is None:
             return None
-        enc: Encoded = self.encoder(source)
+        with reading(self.kept.shelf, self.precision):
+            enc: Encoded = self.encoder(source)
         return quick.begin(enc), self.decoder.start(enc)
 
     def rails(self) -> Rails | None:

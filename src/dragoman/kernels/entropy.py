@@ -2,6 +2,7 @@
 own gradient in place, so that the scores of all rows never stand in memory.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,10 +11,12 @@ from torch import Tensor
 from dragoman.kernels import native
 from dragoman.kernels.choice import has_native, has_triton
 from dragoman.kernels.contract import full
-from dragoman.kernels.packed import Product
+from dragoman.kernels.packed import halved
 from dragoman.kernels.products import laid, outer, total
 
 SCORES = {"cpu": 1 << 22, "cuda": 1 << 28}  # as many at a time; a GPU wants few large products
+# features (n, F) and targets -> the gradient of their scores; what is minimised and −Σ log p (2,)
+Sloper = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 PAD_TO = 64  # rows of scores begin at multiples of it: products of unaligned rows are slow on a GPU
 
 
@@ -51,15 +54,14 @@ class _Entropy(torch.autograd.Function):
         xs, by, learns = features.to(kind).contiguous(), weight.to(kind), any(ctx.needs_input_grad)
         rows = max(1, SCORES.get(xs.device.type, 1 << 22) // len(weight))
         sums = torch.zeros(2, dtype=full(kind), device=xs.device)
-        score = _scorer(weight, bias, kind)
+        slope = _sloper(weight, bias, smoothing, kind)
         dx, grads = (
             torch.empty_like(xs),
             [torch.zeros_like(t) for t in (weight, bias) if not len(xs)],
         )
         for begin in range(0, len(xs), rows):
             x, y = xs[begin : begin + rows], targets[begin : begin + rows]
-            scores = score(x)
-            slopes, heard = _slopes(scores, y, smoothing, kind)
+            slopes, heard = slope(x, y)
             sums += heard
             if learns:
                 torch.mm(slopes, by, out=dx[begin : begin + rows])
@@ -77,29 +79,37 @@ class _Entropy(torch.autograd.Function):
         return dx * grad.to(dx.dtype), dw.mul_(grad), db.mul_(grad), None, None, None
 
 
-def _scorer(weight: Tensor, bias: Tensor, kind: torch.dtype) -> Product:
-    """From features to scores, which may be written over."""
+def _sloper(weight: Tensor, bias: Tensor, smoothing: float, kind: torch.dtype) -> Sloper:
+    """From features to the gradient of their scores."""
     if has_native(weight.device, weight.dtype):
-        return laid(weight, bias, kind == torch.bfloat16)
+        return _native(weight, bias, smoothing, kind)
     by, plus, size = weight.to(kind), bias.to(kind), len(weight)
+    slopes = _fused if has_triton(weight.device, kind) else _plain
 
-    def score(x: Tensor) -> Tensor:
+    def slope(x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         room = x.new_empty(len(x), -(-size // PAD_TO) * PAD_TO)[:, :size]
-        return torch.addmm(plus, x, by.t(), out=room)
+        scores = torch.addmm(plus, x, by.t(), out=room)
+        return scores, slopes(scores, targets, smoothing)
 
-    return score
+    return slope
 
 
-def _slopes(
-    scores: Tensor, targets: Tensor, smoothing: float, kind: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """The gradient of the scores, in their place, and what is minimised and −Σ log p (2,)."""
-    if has_native(scores.device, scores.dtype):
-        heard = native.slopes(scores, targets, smoothing)
-        return scores.to(kind), heard
-    return scores, (_fused if has_triton(scores.device, kind) else _plain)(
-        scores, targets, smoothing
-    )
+def _native(weight: Tensor, bias: Tensor, smoothing: float, kind: torch.dtype) -> Sloper:
+    if kind != torch.bfloat16:
+        score = laid(weight, bias, low=False)
+
+        def slope(x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+            scores = score(x)
+            return scores, native.slopes(scores, targets, smoothing)
+
+        return slope
+    halves = halved(weight.to(kind))
+
+    def slope_low(x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        scores = halves(x)
+        return scores, native.slopes_low(scores, bias, targets, smoothing)
+
+    return slope_low
 
 
 def _plain(scores: Tensor, targets: Tensor, smoothing: float) -> Tensor:

@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 
 from dragoman.core import State
-from dragoman.kernels import plain
-from dragoman.kernels.native_cell import GRU
+from dragoman.kernels.native_cell import GRU, LSTM
 from dragoman.kernels.plain import Past
 from dragoman.kernels.products import laid, outer, total
 
-CELLS: dict[str, GRU | plain.LSTM] = {"gru": GRU(), "lstm": plain.LSTM()}
+CELLS: dict[str, GRU | LSTM] = {"gru": GRU(), "lstm": LSTM()}
 
 
 class Plan(NamedTuple):

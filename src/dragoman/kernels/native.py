@@ -1,46 +1,46 @@
-"""Routines in C for a CPU (`native.c`), compiled by the machine's own compiler when first needed.
+"""Routines in C for a CPU (`attention.c`, `cells.c`, `scores.c`, `lanes.c`), compiled by the
+machine's own compiler when first needed.
 
-What is compiled is kept in the user's cache folder under a name that tells source, compiler and
-processor apart. Without a compiler, or where its work does not compute what torch computes, torch's
-operations do the same; DRAGOMAN_NATIVE=0 in the environment turns the routines off.
+Without a compiler, or where its work does not compute what torch computes, torch's operations do
+the same; DRAGOMAN_NATIVE=0 in the environment turns the routines off.
 """
 
 import ctypes
 import functools
-import hashlib
 import logging
 import os
-import platform
-import shlex
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-SOURCE = Path(__file__).with_name("native.c")
-FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-std=gnu11"]
-SHARED = ["-shared", "-fPIC"]
-THREADS = ["-fopenmp"]  # simd loops and threads; where a compiler lacks it, the former alone
-PATIENCE = 60  # seconds for a compiler
+from dragoman.kernels.compiling import compiled
+
 MOST = 40  # two powers of e up to this can be multiplied
 SMALL = 1 << 15  # numbers below which a second thread is not worth waking
 
 logger = logging.getLogger("dragoman")
 _pointer, _count, _float, _int = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float, ctypes.c_int
-KINDS = {torch.float32, torch.int64, torch.uint8, torch.bool}  # of arrays
+KINDS = {  # of arrays
+    torch.float32, torch.int64, torch.int32, torch.int16, torch.uint8, torch.bool
+}  # fmt: skip
+NUMBERS = {int, float}
 SIGNATURES = {  # p: an array, n: a number, f: a float; the number of threads comes last
     "pick": "pnpppnnn",
     "slopes": "pnpfpnn",
+    "slopes_low": "pnppfpnn",
     "look": "pppppfpnpnppnnnnn",
     "look_back": "pppppfpnpnppppnppnnnn",
     "gru": "pnpnpnpnpnpnn",
     "gru_back": "pnpnpnpnpnpnpnnn",
+    "lstm": "pnpnpnpnpnpnpnnn",
+    "lstm_back": "pnpnpnpnpnpnpnpnnn",
     "tanh_sum": "pnpnpnpnn",
+    "lanes": "p",
+    "multiply": "pnpppppnnnnnn",
+    "best": "pnppppppppnnnnnn",
 }
 
 
@@ -63,6 +63,18 @@ def slopes(scores: Tensor, targets: Tensor, smoothing: float) -> Tensor:
     """
     sums = scores.new_empty(len(scores), 2)
     call("slopes", scores, scores.stride(0), targets.contiguous(), smoothing, sums, *scores.shape)
+    return _heard(sums, smoothing)
+
+
+def slopes_low(scores: Tensor, bias: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """The same for scores in bfloat16 that still lack their bias (V,)."""
+    sums, bits = bias.new_empty(len(scores), 2), scores.view(torch.int16)
+    lead = bits, scores.stride(0), bias.contiguous(), targets.contiguous()
+    call("slopes_low", *lead, smoothing, sums, *scores.shape)
+    return _heard(sums, smoothing)
+
+
+def _heard(sums: Tensor, smoothing: float) -> Tensor:
     nll, even = sums.sum(0)
     return torch.stack([(1 - smoothing) * nll + smoothing * even, nll])
 
@@ -114,6 +126,22 @@ def gru(
     return out
 
 
+def lstm(
+    x: Tensor,
+    more: Tensor | None,
+    past: Tensor,
+    c: Tensor,
+    out: tuple[Tensor, Tensor],
+    acts: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """A step of `cells.LSTM` from shares of its gates (N, 4H), as `gru`: `out` takes the new state
+    and the new memory (N, H).
+    """
+    shares = (x, more, past, c, acts, *out)
+    call("lstm", *(part for share in shares for part in _rows(share)), *c.shape)
+    return out
+
+
 def tanh_sum(shares: Sequence[Tensor]) -> Tensor:
     """tanh of the sum of one to three (N, D)."""
     out = shares[0].new_empty(shares[0].shape)
@@ -135,11 +163,18 @@ def call(name: str, *given: Tensor | float | None) -> None:
 
 
 def _invoke(library: ctypes.CDLL, name: str, *given: Tensor | float | None) -> None:
-    if strange := {one.dtype for one in given if isinstance(one, Tensor)} - KINDS:
-        raise TypeError(f"the routine {name} does not read {strange}")
-    work = max(one.numel() for one in given if isinstance(one, Tensor))
+    plain: list[float | None] = []
+    work = 0
+    for one in given:
+        if one is None or type(one) in NUMBERS:  # asking whether something is a tensor takes longer
+            plain.append(one)  # type: ignore[arg-type]
+            continue
+        assert isinstance(one, Tensor)
+        if one.dtype not in KINDS:
+            raise TypeError(f"the routine {name} does not read {one.dtype}")
+        work = max(work, one.numel())
+        plain.append(one.data_ptr())
     threads = torch.get_num_threads() if work > SMALL else 1
-    plain = (one.data_ptr() if isinstance(one, Tensor) else one for one in given)
     getattr(library, name)(*plain, threads)
 
 
@@ -168,10 +203,7 @@ def _found() -> ctypes.CDLL | str:
 def _load() -> ctypes.CDLL:
     if os.environ.get("DRAGOMAN_NATIVE") == "0":
         raise OSError("DRAGOMAN_NATIVE=0")
-    compiler = _compiler()
-    place = _folder() / f"native-{_mark(compiler)}.so"
-    if not place.exists():
-        _compile(compiler, place)
+    place = compiled()
     library = ctypes.CDLL(str(place))
     kinds = {"p": _pointer, "n": _count, "f": _float}
     for name, form in SIGNATURES.items():
@@ -180,49 +212,6 @@ def _load() -> ctypes.CDLL:
     if not _sound(library):
         raise ValueError(f"{place} does not compute what it should")
     return library
-
-
-def _compiler() -> list[str]:
-    wanted = shlex.split(os.environ.get("CC", ""))
-    for name in [wanted[:1], ["cc"], ["gcc"], ["clang"]]:
-        if name and (found := shutil.which(name[0])):
-            return [found, *wanted[1:]] if name == wanted[:1] else [found]
-    raise OSError("there is no C compiler (cc, gcc or clang)")
-
-
-def _folder() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    return Path(home) / "dragoman" / "native"
-
-
-def _mark(compiler: list[str]) -> str:
-    """What tells this source, compiler and processor from others."""
-    about = os.stat(compiler[0])
-    told = [SOURCE.read_text("utf-8"), *compiler, *FLAGS, str(about.st_size), str(about.st_mtime)]
-    told += [platform.machine(), platform.processor(), torch.backends.cpu.get_cpu_capability()]
-    cpu = Path("/proc/cpuinfo")
-    if cpu.exists():
-        lines = cpu.read_text("utf-8", "replace").splitlines()
-        told += sorted(
-            {one for one in lines if one.startswith(("model name", "flags", "Features"))}
-        )
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
-
-
-def _compile(compiler: list[str], place: Path) -> None:
-    """Into a file of its own first: others may be at it as well."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-        made = Path(folder) / place.name
-        for more in (THREADS, ["-fopenmp-simd"], []):
-            command = [*compiler, *FLAGS, *more, *SHARED, str(SOURCE), "-o", str(made), "-lm"]
-            done = subprocess.run(
-                command, capture_output=True, text=True, check=False, timeout=PATIENCE
-            )
-            if done.returncode == 0:
-                os.replace(made, place)
-                return
-    raise OSError(f"{compiler[0]} failed: {done.stderr.strip().splitlines()[-1:]}")
 
 
 def _sound(library: ctypes.CDLL) -> bool:

@@ -59,13 +59,23 @@ def _bf16(weight: Tensor, bias: Tensor | None) -> Product:
     if not _laid_out(weight):
         low = None if bias is None else bias.bfloat16()
         return lambda x: linear(x.bfloat16(), half, low).to(kind)
-    laid = torch.ops.mkldnn._reorder_linear_weight(half, ROWS)
+    halves = halved(half)
 
     def product(x: Tensor) -> Tensor:
         if not len(x):
             return linear(x, weight, bias)
-        out: Tensor = torch.ops.mkldnn._linear_pointwise(x.bfloat16(), laid, None, "none", [], "")
+        out = halves(x.bfloat16())
         return out.to(kind) if bias is None else out.to(kind).add_(bias)
+
+    return product
+
+
+def halved(weight: Tensor) -> Product:
+    """x Wᵀ by oneDNN, of some rows, all in bfloat16."""
+    laid = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), ROWS)
+
+    def product(x: Tensor) -> Tensor:
+        return torch.ops.mkldnn._linear_pointwise(x, laid, None, "none", [], "")  # type: ignore[no-any-return]
 
     return product
 

@@ -64,8 +64,8 @@ def make_cell(plan: Plan, layer: Layer) -> Cell:
         assert layer.inner is not None
         assert layer.inner_bias is not None
         return plain.GRUBefore(layer.inner, layer.inner_bias)
-    if plan.parts == "native" and plan.cell == "gru":
-        return native_cell.GRU()
+    if plan.parts == "native" and plan.cell in ("gru", "lstm"):
+        return native_cell.GRU() if plan.cell == "gru" else native_cell.LSTM()
     simple: dict[str, type[Cell]] = {"rnn": plain.RNN, "gru": plain.GRU, "lstm": plain.LSTM}
     return simple[plan.cell]()
 

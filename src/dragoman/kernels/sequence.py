@@ -1,7 +1,8 @@
 """One recurrent layer over a whole sequence: a plain loop, and torch's routines where they fit."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -10,7 +11,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from dragoman.core import State, masked_select_state
 from dragoman.kernels import layer as layer_by_hand
-from dragoman.kernels import portable
+from dragoman.kernels import portable, reading
 from dragoman.kernels.choice import has_native, has_triton
 from dragoman.kernels.products import lowered
 
@@ -25,6 +26,10 @@ class Cell(Protocol):
     def project(self, x: Tensor) -> Tensor: ...
     def advance(self, gates: Tensor, state: State) -> State: ...
     def native(self) -> str | None: ...
+
+
+# cell, xs (T, B, D), state, lengths (B,), longest first -> outputs (T, B, H), state at each end
+Walk = Callable[[Any, Tensor, State, Tensor], tuple[Tensor, State]]
 
 
 def run(
@@ -44,9 +49,11 @@ def run(
     if name in layer_by_hand.CELLS and has_triton(xs.device, xs.dtype):
         whole = torch.ones(xs.shape[:2], dtype=torch.bool, device=xs.device)
         return layer([cell], xs, [state], whole if mask is None else mask, first_back=reverse)[0]
-    learns = torch.is_grad_enabled() and has_native(xs.device, cell.across.weight.dtype)
-    if learns and name in layer_by_hand.CELLS:
-        return _by_hand(cell, xs, state, mask, reverse)
+    known = name in layer_by_hand.CELLS and has_native(xs.device, cell.across.weight.dtype)
+    if known and torch.is_grad_enabled():
+        return _sorted(_by_hand, cell, xs, state, mask, reverse)
+    if known and (how := reading.now()) is not None:
+        return _sorted(partial(reading.walk, how), cell, xs, state, mask, reverse)
     return _by_torch(cell, xs, state, mask, reverse)
 
 
@@ -65,8 +72,8 @@ def _by_torch(
     return (flip(hs, lengths) if reverse else hs), final
 
 
-def _by_hand(
-    cell: Cell, xs: Tensor, state: State, mask: Tensor | None, reverse: bool
+def _sorted(
+    walk: Walk, cell: Cell, xs: Tensor, state: State, mask: Tensor | None, reverse: bool
 ) -> tuple[Tensor, State]:
     """Rows sorted by their lengths, and back."""
     lengths = xs.new_full((len(xs),), xs.size(1), dtype=torch.long)
@@ -75,18 +82,23 @@ def _by_hand(
     sorts = bool((lengths[1:] > lengths[:-1]).any())
     if sorts:
         inputs, state = inputs[order], tuple(s[order] for s in state)
-    gates = cell.project(inputs.transpose(0, 1).contiguous()).float()
-    low, across, begun = lowered(xs.device), cell.across, tuple(s.float() for s in state)
-    with torch.autocast(xs.device.type, enabled=False):
-        rows = lengths[order] if sorts else lengths
-        hs, final = layer_by_hand.run(
-            str(cell.native()), gates, across.weight, across.bias, begun, rows, low
-        )
+    rows = lengths[order] if sorts else lengths
+    hs, final = walk(cell, inputs.transpose(0, 1).contiguous(), state, rows)
     hs = hs.transpose(0, 1)
     if sorts:
         back = order.argsort()
         hs, final = hs[back], tuple(s[back] for s in final)
     return (flip(hs, lengths) if reverse else hs), final
+
+
+def _by_hand(cell: Cell, xs: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
+    """With a gradient that was written out."""
+    gates, low, across = cell.project(xs).float(), lowered(xs.device), cell.across
+    begun = tuple(s.float() for s in state)
+    with torch.autocast(xs.device.type, enabled=False):
+        return layer_by_hand.run(
+            str(cell.native()), gates, across.weight, across.bias, begun, lengths, low
+        )
 
 
 def layer(

@@ -14,12 +14,14 @@ from collections.abc import Hashable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from dragoman.attention import MLP, Bilinear, Dot
 from dragoman.decoders import Recurrent
 from dragoman.heads import Vocabulary
+from dragoman.kernels.choice import has_native
 from dragoman.kernels.packed import Precision
+from dragoman.kernels.reading import Shelf, mark
 from dragoman.quick.course import Course, Quick
 from dragoman.quick.rails import Rails
 
@@ -44,21 +46,27 @@ class Kept:
     def __init__(self) -> None:
         self.made: tuple[Hashable, Quick] | None = None
         self.laid: tuple[Hashable, Rails] | None = None
+        self.shelf = Shelf()  # the encoder's cells
 
     def __call__(self, decoder: nn.Module, head: nn.Module, precision: Precision) -> Quick | None:
         if not fits(decoder, head) or _watched():
             return None
         weights = [*decoder.parameters(), *head.parameters()]
-        key = precision, *map(_mark, weights)
+        key = precision, has_native(weights[0].device, weights[0].dtype), *map(mark, weights)
         if self.made is None or self.made[0] != key:
             assert isinstance(decoder, Recurrent)
             assert isinstance(head, Vocabulary)
             self.made = key, Quick(decoder, head, precision)
         return self.made[1]
 
+    def forget(self) -> None:
+        """Weights may have changed without a mark."""
+        self.made = self.laid = None
+        self.shelf = Shelf()
+
     def rails(self, encoder: nn.Module, quick: Quick) -> Rails:
         """The same for searches that are recorded, the encoder among what they record."""
-        key = id(quick), *map(_mark, encoder.parameters())
+        key = id(quick), *map(mark, encoder.parameters())
         if self.laid is None or self.laid[0] != key:
             quick.graphs.clear()
             self.laid = key, Rails(encoder, quick)
@@ -69,12 +77,6 @@ class Kept:
 
     def __reduce__(self) -> tuple[type["Kept"], tuple[()]]:
         return Kept, ()
-
-
-def _mark(weight: Tensor) -> Hashable:
-    """What tells a weight from another, and from itself after a change."""
-    version = 0 if weight.is_inference() else weight._version
-    return weight.data_ptr(), version, weight.dtype, weight.device
 
 
 def _watched() -> bool:

@@ -17,8 +17,10 @@ from dragoman.heads import Vocabulary
 from dragoman.kernels import native
 from dragoman.kernels.best import fill
 from dragoman.kernels.choice import has_native
-from dragoman.kernels.packed import Precision, Product, packed
+from dragoman.kernels.lanes import Lanes, still
+from dragoman.kernels.packed import Precision, Product
 from dragoman.quick.parts import Layer, Words, tanh
+from dragoman.search.courses import Best
 
 NEAR = 2**20  # scores that stay near a CPU until they are looked at
 LONG = 256  # annotations of longer sources are summed first and multiplied then
@@ -48,7 +50,7 @@ class Quick:
         self.layers = self._layers()
         self.words = self._words(head)
         self.top = self._top()
-        self.inject = packed(decoder.inject.weight, None, precision) if self.feed else None
+        self.inject = still(decoder.inject.weight, None, precision) if self.feed else None
         self.scale = 2 * self.mlp.score.weight[0] if self.mlp else None
         self.keys = self._keys()
         self.spread = self._spread()
@@ -56,7 +58,7 @@ class Quick:
         self.output, self.symbols = (weight, head.bias), len(weight)
         more = fill(len(weight))
         bias = pad(head.bias, (0, more), value=float("-inf"))
-        self.scores = packed(pad(weight, (0, 0, 0, more)), bias, precision)
+        self.scores = still(pad(weight, (0, 0, 0, more)), bias, precision)
         near = weight.device.type == "cpu" and precision != "int8"
         self.rows = max(16, NEAR // len(bias)) if near else 2**31
         self.graphs: OrderedDict[Hashable, Any] = OrderedDict()  # of searches on a GPU
@@ -99,13 +101,13 @@ class Quick:
             mix = self.decoder.readout.mix
             weights.append(mix.weight[:, : self.decoder.spec.hidden])
             biases.append(mix.bias)
-        return packed(torch.cat(weights), torch.cat(biases), self.precision) if weights else None
+        return still(torch.cat(weights), torch.cat(biases), self.precision) if weights else None
 
     def _keys(self) -> Product:
         if self.mlp:
-            return packed(2 * self.mlp.key.weight, None, self.precision)
+            return still(2 * self.mlp.key.weight, None, self.precision)
         if isinstance(self.look, Bilinear):
-            return packed(self.look.key.weight, None, self.precision)
+            return still(self.look.key.weight, None, self.precision)
         return lambda memory: memory
 
     def _spread(self) -> Product:
@@ -125,10 +127,10 @@ class Quick:
             parts.append(decoder.stack.bottom.inward.weight[:, self.words.words.size(1) :])
         if self.kind != "plain":
             parts.append(readout.mix.weight[:, begin:end])
-            return packed(torch.cat(parts), None, self.precision)
+            return still(torch.cat(parts), None, self.precision)
         if not parts:
             return lambda context: context
-        product = packed(torch.cat(parts), None, self.precision)
+        product = still(torch.cat(parts), None, self.precision)
         return lambda context: torch.cat([product(context), context], -1)
 
     def begin(self, enc: Encoded) -> "Course":
@@ -160,6 +162,7 @@ class Course:
     def __init__(self, quick: Quick, held: Held, folded: bool) -> None:
         self.quick, self.held, self.folded = quick, held, folded
         self.scores, self.rows = quick.scores, quick.rows
+        self.best: Best | None = quick.scores.best if isinstance(quick.scores, Lanes) else None
         self.room = held.keys.new_empty(0)  # for what is computed anew at each step
 
     def keep(self, items: Tensor) -> "Course":

@@ -4,11 +4,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from dragoman.cells import GRU, RNN, Cell, GRUBefore
+from dragoman.cells import GRU, LSTM, RNN, Cell, GRUBefore
 from dragoman.core import State
 from dragoman.kernels import native
 from dragoman.kernels.choice import has_native
-from dragoman.kernels.packed import Precision, Product, packed
+from dragoman.kernels.lanes import still
+from dragoman.kernels.packed import Precision, Product
 
 TABLE = 512 * 2**20  # bytes that a table of all words may take
 
@@ -20,7 +21,7 @@ class Words:
 
     def __init__(self, words: Tensor, weight: Tensor, bias: Tensor, precision: Precision) -> None:
         self.words, self.weight, self.bias = words, weight, bias
-        self.product = packed(weight, bias, precision)
+        self.product = still(weight, bias, precision)
         self.price = len(words) if words.device.type == "cpu" else 0
         self.small = len(words) * len(weight) * weight.element_size() <= TABLE
         self.rows: Tensor | None = None
@@ -52,20 +53,23 @@ class Layer:
         self.cell, self.inner = cell, None
         if isinstance(cell, GRUBefore):  # the candidate waits for the reset gate
             own = 2 * cell.hidden
-            self.inner = packed(weight[own:], bias[own:], precision)
+            self.inner = still(weight[own:], bias[own:], precision)
             weight, bias = weight[:own], bias[:own]
         self.own = len(weight)
         if beside is not None:
             weight, bias = torch.cat([weight, beside[0]]), torch.cat([bias, beside[1]])
-        self.past: Product = packed(weight, bias, precision)
+        self.past: Product = still(weight, bias, precision)
         self.inward: Product | None = None  # the bottom layer's input comes as gates
         if above:
-            self.inward = packed(cell.inward.weight, cell.inward.bias, precision)
+            self.inward = still(cell.inward.weight, cell.inward.bias, precision)
 
     def advance(self, gates: Tensor, more: Tensor | None, past: Tensor, state: State) -> State:
         """One step, as `Cell.advance`, from all shares of the gates (N, G)."""
         if isinstance(self.cell, GRU) and has_native(past.device, past.dtype):
             return (native.gru(gates, more, past, state[0], torch.empty_like(state[0])),)
+        if isinstance(self.cell, LSTM) and has_native(past.device, past.dtype):
+            room = torch.empty_like(state[0]), torch.empty_like(state[1])
+            return native.lstm(gates, more, past, state[1], room)
         gates = gates if more is None else gates + more
         if isinstance(self.cell, RNN):
             return (tanh(gates + past),)

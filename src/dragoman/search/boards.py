@@ -15,7 +15,7 @@ from dragoman.kernels.beams import Found, Front, Record
 from dragoman.kernels.best import total
 from dragoman.kernels.choice import has_triton
 from dragoman.search.course_beams import Paths, Rank, choose
-from dragoman.search.courses import Limits, few
+from dragoman.search.courses import Few, Limits
 from dragoman.search.rules import NEVER
 from dragoman.search.strategies import by_chance
 
@@ -122,7 +122,7 @@ class Beam:
         scores = scores[:, : self.symbols].to(self.front.scores.dtype)
         limits = Limits(*self.bounds.repeat_interleave(self.width, 1))
         every = slice(0, len(scores))
-        gains, symbols = few(self.width)(scores, limits, time, every)
+        gains, symbols = Few(self.width)(scores, limits, time, every)
         wait = pad(torch.zeros_like(gains[:, :1]), (0, gains.size(1) - 1), value=NEVER)
         done = paths.done.view(-1, 1)
         gains, symbols = torch.where(done, wait, gains), symbols.masked_fill(done, PAD)

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from dragoman.core import BOS, EOS, PAD, Hypotheses, State, group, leaf, repeat, select
-from dragoman.search.courses import WORTH, Course, Limits, few, look
+from dragoman.search.courses import WORTH, Course, Few, Limits, look
 from dragoman.search.rules import NEVER
 
 
@@ -86,7 +86,7 @@ def extend(
     limits = Limits(*(repeat(limit, count) for limit in limits))
     if going is not None:
         features, limits = features[going], limits.of(going)
-    gains, symbols = look(course, features, limits, time, few(width))
+    gains, symbols = look(course, features, limits, time, Few(width))
     wait = torch.full_like(gains[:1], NEVER)
     wait[:, 0] = 0
     if going is None:

@@ -23,12 +23,15 @@ WORTH = 8  # items are left behind when they are one in so many
 # scores (n, V), their limits, after how many symbols, which of all rows -> log-probabilities and
 # symbols (n, k)
 Take = Callable[[Tensor, "Limits", "int | Tensor", slice], tuple[Tensor, Tensor]]
+# features (n, F), a rule for each row (see `Limits.rule`), how many -> as above
+Best = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
 
 
 class Course(Protocol):
     """What a model gives to these strategies (`dragoman.quick`)."""
 
     rows: int  # that are best scored at a time
+    best: Best | None  # where the best symbols can be had without all scores
 
     def move(self, tokens: Tensor, state: Any, /) -> tuple[Tensor, State, Tensor | None]: ...
     def scores(self, features: Tensor, /) -> Tensor: ...
@@ -77,6 +80,8 @@ def look(
     course: Course, features: Tensor, limits: Limits, time: int | Tensor, take: Take
 ) -> tuple[Tensor, Tensor]:
     """What is taken of each row of features (N, F): log-probabilities and symbols."""
+    if isinstance(take, Few) and course.best is not None:
+        return course.best(features, limits.rule(time), take.count)
     found = []
     for first in range(0, len(features), course.rows):
         part = slice(first, first + course.rows)
@@ -86,24 +91,25 @@ def look(
     return (values[0], symbols[0]) if len(found) == 1 else (torch.cat(values), torch.cat(symbols))
 
 
-def few(count: int) -> Take:
+class Few:
     """The best so many symbols of each row."""
 
-    def take(
-        scores: Tensor, limits: Limits, time: int | Tensor, part: slice
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __call__(
+        self, scores: Tensor, limits: Limits, time: int | Tensor, part: slice
     ) -> tuple[Tensor, Tensor]:
         if has_native(scores.device, scores.dtype):
-            return native.pick(scores, limits.rule(time), count)
+            return native.pick(scores, limits.rule(time), self.count)
         whole = total(scores)
-        values, symbols = best(limits.apply(scores, time), count)
+        values, symbols = best(limits.apply(scores, time), self.count)
         return values - whole, symbols
-
-    return take
 
 
 def greedy(course: Course, state: State, limits: Limits) -> Hypotheses:
     """As `search.greedy`."""
-    return _walk(course, state, limits, 1, lambda rows, time: few(1))
+    return _walk(course, state, limits, 1, lambda rows, time: Few(1))
 
 
 def sample(
