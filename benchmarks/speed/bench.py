@@ -42,21 +42,31 @@ IMPORTS = {
     "yoyodyne": "yoyodyne",
 }
 
+BASE = {"do": "decode", "model": "words", "batch": 16, "beam": 5, "steps": 15, "times": 1}
+GROWTH = {  # how the cost of a search grows, from beam 5, batch 16, 15 symbols, 8,000 words
+    "growth, base": {},
+    **{f"growth, length {n}": {"length": n, "steps": n} for n in (30, 60)},
+    **{f"growth, beam {n}": {"beam": n} for n in (1, 10, 20)},
+    **{f"growth, vocabulary {n}": {"vocabulary": n} for n in (1000, 32_000)},
+}
+GROWING = ("dragoman", "dragoman int8", "OpenNMT-py")  # who is asked for it
+
 
 def orders(quick: bool) -> dict[str, dict[str, Any]]:
     """What is measured, by name."""
     made: dict[str, dict[str, Any]] = {}
-    for name, model, batch in (("training", "words", 80), ("training, letters", "letters", 80)):
-        made[name] = {"do": "train", "model": model, "batch": batch, "count": 1 if quick else 3}
     for model in ("words", "letters"):
         more = ", letters" if model == "letters" else ""
-        for beam in (1, 5):
-            kind = "greedy" if beam == 1 else "beam 5"
-            for batch in (1, 64) if quick else (1, 32, 64, 256):
+        made[f"training{more}"] = {"do": "train", "model": model, "batch": 80, "count": 3}
+        for batch in (64, 1) if quick else (64, 1, 32, 256):
+            for beam in (5, 1):
+                kind = "greedy" if beam == 1 else "beam 5"
                 made[f"{kind}, batch {batch}{more}"] = {
                     "do": "decode", "model": model, "batch": batch, "beam": beam, "steps": 15,
                     "times": max(1, 16 // batch)
                 }  # fmt: skip
+        if model == "words":
+            made |= {name: {**BASE, **changes} for name, changes in GROWTH.items()}
     return made
 
 
@@ -107,6 +117,8 @@ def systems(folder: Path) -> dict[str, System]:
 
 def sensible(name: str, order: dict[str, Any]) -> bool:
     """Whether a system is asked to do this: some would take minutes for one round."""
+    if order["do"] == "decode" and order["batch"] == BASE["batch"] and name not in GROWING:
+        return False
     if order["do"] == "train" and name in ("dragoman int8", "dragoman plain steps"):
         return False
     slow = order["do"] == "decode" and order["beam"] > 1 and order["model"] == "words"

@@ -1,16 +1,18 @@
 """Write the measured speeds into docs/speed.md: `python benchmarks/speed/page.py`.
 
-Everything between the two marks of the page is replaced; what people wrote around them stays.
+Everything between two marks of the page is replaced; what people wrote around them stays.
 """
 
 import json
 from pathlib import Path
 from typing import Any
 
+import gpu_page
+
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "speed.md"
 PLOT = PAGE.parent / "images" / "speed.png"
-BEGIN, END = "<!-- measured: decoding and peers -->", "<!-- end of measured -->"
+BEGIN, END = "<!-- measured: {} -->", "<!-- end of measured -->"
 FIRST, STARTS = "dragoman", ("help", "import")
 
 
@@ -102,16 +104,58 @@ def plot(report: dict[str, Any], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def main() -> None:
+def growth(report: dict[str, Any]) -> list[str]:
+    """Seconds for 16 sentences, as sizes grow one by one."""
+    found = {o: f for o, f in report["orders"].items() if o.startswith("growth")}
+    names = list(dict.fromkeys(n for one in found.values() for n in one))
+    lines = ["| ms for 16 sentences | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for order, one in found.items():
+        cells = [f"{16_000 / one[n]['per_second']:,.0f}" if n in one else "–" for n in names]
+        lines.append(f"| {order.removeprefix('growth, ')} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def peers() -> list[str]:
+    """Dragoman and its peers on a CPU."""
     report = json.loads((HERE / "results" / "cpu.json").read_text("utf-8"))
     about = f"{report['machine']}, Python {report['python']}, {report['when']}. Peers: "
     about += ", ".join(f"{name} {version}" for name, version in report["peers"].items()) + "."
-    made = [about, "", *ratios(report), "", *table(report), "", *rest(report)]
+    main = report | {"orders": {o: f for o, f in report["orders"].items() if "growth" not in o}}
+    made = [about, "", *ratios(main), "", *table(main), "", *rest(main)]
+    plot(main, PLOT)
     made += ["", f"![sentences per second](images/{PLOT.name})"]
+    base = "How the cost of a search grows, from beam 5, 15 symbols, 8,000 words (one thread):"
+    return [*made, "", base, "", *growth(report)]
+
+
+def steps() -> list[str]:
+    """Training steps on a CPU, kernels against the plain loop."""
+    results = HERE / "results"
+    found = json.loads((results / "train_cpu.json").read_text("utf-8"))
+    if (senses := results / "senses_cpu.json").exists():
+        found += json.loads(senses.read_text("utf-8"))
+    lines = ["| | plain, ms | ours, ms | ratio |", "|---|---|---|---|"]
+    for one in found:
+        times = f"{one['plain_ms']:,.0f} | {one['ours_ms']:,.0f} | {one['ratio']:.2f}"
+        lines.append(f"| {one['name']}, {one['precision']} | {times} |")
+    return lines
+
+
+PARTS = {
+    "training on a GPU": gpu_page.training,
+    "training on a CPU": steps,
+    "decoding and peers": peers,
+    "searches on a GPU": gpu_page.decoding,
+}
+
+
+def main() -> None:
     page = PAGE.read_text("utf-8")
-    head, tail = page.partition(BEGIN)[0], page.partition(END)[2]
-    PAGE.write_text(f"{head}{BEGIN}\n" + "\n".join(made) + f"\n{END}{tail}", "utf-8")
-    plot(report, PLOT)
+    for name, make in PARTS.items():
+        head, mark, rest_ = page.partition(BEGIN.format(name))
+        assert mark, f"{PAGE} has no place for {name}"
+        page = head + mark + "\n" + "\n".join(make()) + "\n" + END + rest_.partition(END)[2]
+    PAGE.write_text(page, "utf-8")
 
 
 if __name__ == "__main__":

@@ -6,13 +6,13 @@ python benchmarks/speed/profile_step.py [--plain]
 import sys
 
 from torch.profiler import ProfilerActivity, profile
-from train_step import M30K, Side, examples
+from train_step import M30K, Side, examples, text_model
 
 
 def main() -> None:
     plain = "--plain" in sys.argv
     corpus, rows = examples(M30K, 1)
-    side = Side(M30K, "cuda", "bf16", plain)
+    side = Side(text_model(M30K), "cuda", "bf16", plain)
     batch = side.stepper.prepare(corpus.batch(rows[0]))
     side.run([batch] * 6)
     with profile(activities=[ProfilerActivity.CUDA]) as seen:

@@ -16,6 +16,7 @@ import json
 import os
 import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,10 +30,11 @@ from dragoman.data.batches import Batch, Budget, Examples, Ragged, plan
 from dragoman.decoders import RecurrentSpec
 from dragoman.encoders import TextSpec
 from dragoman.heads import VocabularySpec
-from dragoman.model import ModelSpec, build
+from dragoman.model import Model, ModelSpec, build
 from dragoman.stepping import Stepper
 
 HERE = Path(__file__).parent
+Make = Callable[[], Model]
 
 
 class Size(NamedTuple):
@@ -87,14 +89,18 @@ def examples(size: Size, batches: int) -> tuple[Examples, list[Any]]:
     return corpus, [rows for rows in every if len(rows) == size.rows][:batches]
 
 
+def text_model(size: Size) -> Make:
+    return lambda: build(model_spec(size), (size.vocabulary,), size.vocabulary)
+
+
 class Side:
     """One way to train, stepped batch by batch."""
 
-    def __init__(self, size: Size, device: str, precision: str, plain: bool) -> None:
+    def __init__(self, make: Make, device: str, precision: str, plain: bool) -> None:
         torch.manual_seed(0)
         spec = TrainSpec(precision=precision, kernel="reference" if plain else "auto", lr=1e-4)
         where = torch.device(device)
-        model = build(model_spec(size), (size.vocabulary,), size.vocabulary).to(where).train()
+        model = make().to(where).train()
         self.stepper, self.number = Stepper(model, spec, where, carries=False), 0
         if plain:
             self.stepper.recorder = None
@@ -120,7 +126,7 @@ def compare(
 ) -> dict[str, Any]:
     """Both sides on the same batches, in turns."""
     corpus, rows = examples(size, batches)
-    plain, ours = (Side(size, device, precision, plain) for plain in (True, False))
+    plain, ours = (Side(text_model(size), device, precision, one) for one in (True, False))
     given = [corpus.batch(r) for r in rows]
     ready = [ours.stepper.prepare(batch) for batch in given]
     rounds = 3 if device == "cuda" else 1
@@ -160,7 +166,7 @@ def compare(
 def pipeline(size: Size) -> dict[str, Any]:
     """How long a batch takes to make, and how much of that a step has to wait for."""
     corpus, rows = examples(size, 60)
-    side = Side(size, "cuda", "bf16", plain=False)
+    side = Side(text_model(size), "cuda", "bf16", plain=False)
     begun = time.perf_counter()
     made = [side.stepper.prepare(corpus.batch(r)) for r in rows]
     making = (time.perf_counter() - begun) / len(rows)

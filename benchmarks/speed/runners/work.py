@@ -70,7 +70,9 @@ def serve(make: Any) -> None:
     for line in sys.stdin:
         order = json.loads(line)
         size = SIZES[order["model"]]
-        place = f"{order['model']} to {order['do']}"  # what is decoded with was never trained
+        if "vocabulary" in order:
+            size = size._replace(vocabulary=order["vocabulary"])
+        place = f"{size} to {order['do']}"  # what is decoded with was never trained
         if place not in runners:
             torch.manual_seed(0)
             runners[place] = make(size)
@@ -84,7 +86,7 @@ def serve(make: Any) -> None:
                     runner.train(given, target)
                 answer["amount"] = sum(int((target != PAD).sum()) for _, target in work)
             else:
-                given = sources(size, order["batch"])
+                given = sources(size, order["batch"], order.get("length", 15))
                 begin = time.process_time()
                 for _ in range(order["times"]):
                     answer["found"] = runner.decode(given, order["beam"], order["steps"])
