@@ -48,7 +48,10 @@ class _Linear(torch.autograd.Function):
         rows, by = x.flatten(0, -2).to(kind).contiguous(), weight.to(kind)
         ctx.save_for_backward(rows, by)
         ctx.shape, ctx.kind, ctx.biased = x.shape, x.dtype, bias is not None
-        out = times(rows, by, None if bias is None else bias.to(kind)).float()
+        if low:
+            out = times(rows, by, None if bias is None else bias.to(kind)).float()
+        else:
+            out = laid(weight, bias, low)(rows)
         return out.view(*x.shape[:-1], len(weight))
 
     @staticmethod
