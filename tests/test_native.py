@@ -89,17 +89,22 @@ def test_the_best_in_lanes_are_picked_from_their_product(
 
 
 @compiled
+@pytest.mark.parametrize(("each", "width"), [(2, 4), (1, 64), (3, 70), (4, 130), (5, 64), (12, 65)])
 @pytest.mark.parametrize("mlp", [True, False])
-def test_a_look_is_softmax_and_sum(mlp: bool) -> None:
+def test_a_look_is_softmax_and_sum(mlp: bool, each: int, width: int) -> None:
     torch.manual_seed(0)
-    keys, values, base = torch.randn(3, 6, 5), torch.randn(3, 6, 4), torch.randn(6, 4)
-    query, score = torch.randn(6, 9)[:, :5], torch.randn(5) if mlp else None
+    keys, values, base = (
+        torch.randn(3, 6, 5),
+        torch.randn(3, 6, width),
+        torch.randn(3 * each, width),
+    )
+    query, score = torch.randn(3 * each, 9)[:, :5], torch.randn(5) if mlp else None
     real = torch.arange(6) < torch.tensor([[6], [3], [0]])
-    weights = torch.empty(6, 6)
+    weights = torch.empty(3 * each, 6)
     memory = native.Seen(keys, native.powers(keys, 2.0) if mlp else None, values, real)
     out = native.look(memory, score, 2.0, query, base, weights)
-    pairs = 2 * (query.view(3, 2, 1, 5) + keys[:, None])
-    asked = query.view(3, 2, 5) @ keys.transpose(1, 2)
+    pairs = 2 * (query.view(3, each, 1, 5) + keys[:, None])
+    asked = query.view(3, each, 5) @ keys.transpose(1, 2)
     energies = asked if score is None else pairs.sigmoid() @ score
     wanted = energies.masked_fill(~real[:, None], -1e30).softmax(-1) * real[:, None]
     assert torch.allclose(weights, wanted.flatten(0, 1), atol=1e-6)

@@ -13,51 +13,80 @@ static inline int powers_(const float *q, float twice, i64 size, float *to) {
   return most <= 40;
 }
 
+typedef float lanes __attribute__((vector_size(64), aligned(4), may_alias));
+#define SHARED 5 /* rows that share what is read of a memory */
+#define WIDE 4   /* lanes at a time */
+
+/* The weights of one row's look at its item's memory. */
+static inline void weigh_(const float *keys, const float *powers, const uint8_t *seen, const float *score, float twice,
+                          const float *q, float *a, i64 length, i64 size) {
+  float top = -INFINITY, sum = 0, power[size];
+  int quick = score && powers && powers_(q, twice, size, power);
+  for (i64 j = 0; j < length; j++) {
+    if (!seen[j]) continue;
+    const float *k = (quick ? powers : keys) + j * size;
+    float e = 0;
+    if (quick) {
+#pragma omp simd reduction(+ : e)
+      for (i64 i = 0; i < size; i++) e += score[i] / (1.0f + power[i] * k[i]);
+    } else if (score) {
+#pragma omp simd reduction(+ : e)
+      for (i64 i = 0; i < size; i++) e += score[i] * sigmoid_(twice * (q[i] + k[i]));
+    } else {
+      e = dot_(q, k, size);
+    }
+    a[j] = e;
+    top = e > top ? e : top;
+  }
+  for (i64 j = 0; j < length; j++) sum += a[j] = seen[j] ? exp_(a[j] - top) : 0;
+  for (i64 j = 0; j < length; j++) a[j] = seen[j] ? a[j] / sum : 0;
+}
+
+/* Of `many` rows: to += sum of a_j v_j. What is read of v serves all of them, and sums stay in registers. */
+static inline void mix_(int many, const float *v, const float *a, float *to, i64 length, i64 width) {
+  i64 i = 0;
+  for (; i + WIDE * 16 <= width; i += WIDE * 16) {
+    lanes sum[SHARED][WIDE];
+    for (int r = 0; r < many; r++)
+      for (int c = 0; c < WIDE; c++) sum[r][c] = *(const lanes *)(to + r * width + i + 16 * c);
+    for (i64 j = 0; j < length; j++)
+      for (int c = 0; c < WIDE; c++) {
+        lanes one = *(const lanes *)(v + j * width + i + 16 * c);
+        for (int r = 0; r < many; r++) sum[r][c] += a[r * length + j] * one;
+      }
+    for (int r = 0; r < many; r++)
+      for (int c = 0; c < WIDE; c++) *(lanes *)(to + r * width + i + 16 * c) = sum[r][c];
+  }
+  for (; i < width; i++)
+    for (int r = 0; r < many; r++)
+      for (i64 j = 0; j < length; j++) to[r * width + i] += a[r * length + j] * v[j * width + i];
+}
+
 /* The weights a of each row's look at its item's memory, and base + sum of a_j v_j. Energies are
    score . sigmoid(twice * (query + key_j)), or query . key_j where there is no score. Where `powers` has
    e^(-twice * key), none beyond e^40, an exponential per query and key is one per query. */
 void look(const float *keys, const float *powers, const float *values, const uint8_t *real, const float *score,
           float twice, const float *query, i64 query_stride, const float *base, i64 base_stride, float *weights,
           float *out, i64 items, i64 each, i64 length, i64 size, i64 width, int threads) {
+  i64 groups = (each + SHARED - 1) / SHARED;
   ROWS
-  for (i64 n = 0; n < items * each; n++) {
-    const float *q = query + n * query_stride;
-    const float *v = values + n / each * length * width;
-    const uint8_t *seen = real + n / each * length;
-    float *a = weights + n * length, *to = out + n * width, top = -INFINITY, sum = 0, power[size];
-    int quick = score && powers && powers_(q, twice, size, power);
-    for (i64 j = 0; j < length; j++) {
-      if (!seen[j]) continue;
-      i64 place = (n / each * length + j) * size;
-      const float *k = (quick ? powers : keys) + place;
-      float e = 0;
-      if (quick) {
-#pragma omp simd reduction(+ : e)
-        for (i64 i = 0; i < size; i++) e += score[i] / (1.0f + power[i] * k[i]);
-      } else if (score) {
-#pragma omp simd reduction(+ : e)
-        for (i64 i = 0; i < size; i++) e += score[i] * sigmoid_(twice * (q[i] + k[i]));
-      } else {
-        e = dot_(q, k, size);
-      }
-      a[j] = e;
-      top = e > top ? e : top;
+  for (i64 g = 0; g < items * groups; g++) {
+    i64 item = g / groups, first = g % groups * SHARED, place = item * length;
+    i64 many = each - first < SHARED ? each - first : SHARED, row = item * each + first;
+    const float *k = keys + place * size, *p = powers ? powers + place * size : 0, *v = values + place * width;
+    float *a = weights + row * length, *to = out + row * width;
+    for (i64 r = 0; r < many; r++) {
+      const float *q = query + (row + r) * query_stride;
+      weigh_(k, p, real + place, score, twice, q, a + r * length, length, size);
+      if (base) memcpy(to + r * width, base + (row + r) * base_stride, width * sizeof(float));
+      else memset(to + r * width, 0, width * sizeof(float));
     }
-    for (i64 j = 0; j < length; j++) sum += a[j] = seen[j] ? exp_(a[j] - top) : 0;
-    for (i64 j = 0; j < length; j++) a[j] = seen[j] ? a[j] / sum : 0;
-    if (base) memcpy(to, base + n * base_stride, width * sizeof(float));
-    else memset(to, 0, width * sizeof(float));
-    i64 j = 0;
-    for (; j + 4 <= length; j += 4) {
-      const float *v0 = v + j * width, *v1 = v0 + width, *v2 = v1 + width, *v3 = v2 + width;
-      float a0 = a[j], a1 = a[j + 1], a2 = a[j + 2], a3 = a[j + 3];
-#pragma omp simd
-      for (i64 i = 0; i < width; i++) to[i] += (a0 * v0[i] + a1 * v1[i]) + (a2 * v2[i] + a3 * v3[i]);
-    }
-    for (; j < length; j++) {
-      const float *v0 = v + j * width;
-#pragma omp simd
-      for (i64 i = 0; i < width; i++) to[i] += a[j] * v0[i];
+    switch (many) { /* so that the compiler knows how many sums there are */
+      case 1: mix_(1, v, a, to, length, width); break;
+      case 2: mix_(2, v, a, to, length, width); break;
+      case 3: mix_(3, v, a, to, length, width); break;
+      case 4: mix_(4, v, a, to, length, width); break;
+      default: mix_(5, v, a, to, length, width);
     }
   }
 }
