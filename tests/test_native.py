@@ -109,6 +109,9 @@ def test_a_look_is_softmax_and_sum(mlp: bool, each: int, width: int) -> None:
     wanted = energies.masked_fill(~real[:, None], -1e30).softmax(-1) * real[:, None]
     assert torch.allclose(weights, wanted.flatten(0, 1), atol=1e-6)
     assert torch.allclose(out, base + (wanted @ values).flatten(0, 1), atol=1e-6)
+    half = values.bfloat16()
+    out = native.look(memory._replace(values=half), score, 2.0, query, base, weights)
+    assert torch.allclose(out, base + (wanted @ half.float()).flatten(0, 1), atol=1e-6)
 
 
 @compiled

@@ -42,8 +42,25 @@ static inline void weigh_(const float *keys, const float *powers, const uint8_t 
   for (i64 j = 0; j < length; j++) a[j] = seen[j] ? a[j] / sum : 0;
 }
 
+typedef uint16_t halves __attribute__((vector_size(32), aligned(2), may_alias));
+typedef uint32_t words __attribute__((vector_size(64)));
+
+/* Numbers of a memory, float32 or bfloat16. */
+static inline lanes some_(int low, const void *v, i64 place) {
+  if (!low) return *(const lanes *)((const float *)v + place);
+  return (lanes)(__builtin_convertvector(*(const halves *)((const uint16_t *)v + place), words) << 16);
+}
+
+static inline float one_(int low, const void *v, i64 place) {
+  if (!low) return ((const float *)v)[place];
+  uint32_t bits = (uint32_t)((const uint16_t *)v)[place] << 16;
+  float x;
+  memcpy(&x, &bits, 4);
+  return x;
+}
+
 /* Of `many` rows: to += sum of a_j v_j. What is read of v serves all of them, and sums stay in registers. */
-static inline void mix_(int many, const float *v, const float *a, float *to, i64 length, i64 width) {
+static inline void mix_(int many, int low, const void *v, const float *a, float *to, i64 length, i64 width) {
   i64 i = 0;
   for (; i + WIDE * 16 <= width; i += WIDE * 16) {
     lanes sum[SHARED][WIDE];
@@ -51,7 +68,7 @@ static inline void mix_(int many, const float *v, const float *a, float *to, i64
       for (int c = 0; c < WIDE; c++) sum[r][c] = *(const lanes *)(to + r * width + i + 16 * c);
     for (i64 j = 0; j < length; j++)
       for (int c = 0; c < WIDE; c++) {
-        lanes one = *(const lanes *)(v + j * width + i + 16 * c);
+        lanes one = some_(low, v, j * width + i + 16 * c);
         for (int r = 0; r < many; r++) sum[r][c] += a[r * length + j] * one;
       }
     for (int r = 0; r < many; r++)
@@ -59,21 +76,32 @@ static inline void mix_(int many, const float *v, const float *a, float *to, i64
   }
   for (; i < width; i++)
     for (int r = 0; r < many; r++)
-      for (i64 j = 0; j < length; j++) to[r * width + i] += a[r * length + j] * v[j * width + i];
+      for (i64 j = 0; j < length; j++) to[r * width + i] += a[r * length + j] * one_(low, v, j * width + i);
+}
+
+static void mixed_(i64 many, i64 low, const void *v, const float *a, float *to, i64 length, i64 width) {
+#define MIX(n) \
+  case n: \
+    if (low) mix_(n, 1, v, a, to, length, width); \
+    else mix_(n, 0, v, a, to, length, width); \
+    break;
+  switch (many) { MIX(1) MIX(2) MIX(3) MIX(4) MIX(5) } /* so that the compiler knows how many sums there are */
 }
 
 /* The weights a of each row's look at its item's memory, and base + sum of a_j v_j. Energies are
    score . sigmoid(twice * (query + key_j)), or query . key_j where there is no score. Where `powers` has
-   e^(-twice * key), none beyond e^40, an exponential per query and key is one per query. */
-void look(const float *keys, const float *powers, const float *values, const uint8_t *real, const float *score,
+   e^(-twice * key), none beyond e^40, an exponential per query and key is one per query. Values may be in bfloat16
+   (`low`): a search reads all of them at each step. */
+void look(const float *keys, const float *powers, const void *values, const uint8_t *real, const float *score,
           float twice, const float *query, i64 query_stride, const float *base, i64 base_stride, float *weights,
-          float *out, i64 items, i64 each, i64 length, i64 size, i64 width, int threads) {
+          float *out, i64 items, i64 each, i64 length, i64 size, i64 width, i64 low, int threads) {
   i64 groups = (each + SHARED - 1) / SHARED;
   ROWS
   for (i64 g = 0; g < items * groups; g++) {
     i64 item = g / groups, first = g % groups * SHARED, place = item * length;
     i64 many = each - first < SHARED ? each - first : SHARED, row = item * each + first;
-    const float *k = keys + place * size, *p = powers ? powers + place * size : 0, *v = values + place * width;
+    const float *k = keys + place * size, *p = powers ? powers + place * size : 0;
+    const char *v = (const char *)values + place * width * (low ? 2 : 4);
     float *a = weights + row * length, *to = out + row * width;
     for (i64 r = 0; r < many; r++) {
       const float *q = query + (row + r) * query_stride;
@@ -81,13 +109,7 @@ void look(const float *keys, const float *powers, const float *values, const uin
       if (base) memcpy(to + r * width, base + (row + r) * base_stride, width * sizeof(float));
       else memset(to + r * width, 0, width * sizeof(float));
     }
-    switch (many) { /* so that the compiler knows how many sums there are */
-      case 1: mix_(1, v, a, to, length, width); break;
-      case 2: mix_(2, v, a, to, length, width); break;
-      case 3: mix_(3, v, a, to, length, width); break;
-      case 4: mix_(4, v, a, to, length, width); break;
-      default: mix_(5, v, a, to, length, width);
-    }
+    mixed_(many, low, v, a, to, length, width);
   }
 }
 

@@ -31,7 +31,7 @@ SIGNATURES = {  # p: an array, n: a number, f: a float; the number of threads co
     "pick": "pnpppnnn",
     "slopes": "pnpfpnn",
     "slopes_low": "pnppfpnn",
-    "look": "pppppfpnpnppnnnnn",
+    "look": "pppppfpnpnppnnnnnn",
     "look_back": "pppppfpnpnppppnppnnnn",
     "gru": "pnpnpnpnpnpnn",
     "gru_back": "pnpnpnpnpnpnpnnn",
@@ -84,7 +84,7 @@ class Seen(NamedTuple):
 
     keys: Tensor  # (B, S, A)
     powers: Tensor | None  # (B, S, A) e^(-twice * keys), where that is small enough
-    values: Tensor  # (B, S, D)
+    values: Tensor  # (B, S, D); float32 or, where nobody learns, bfloat16
     real: Tensor  # (B, S)
 
 
@@ -110,8 +110,10 @@ def look(
     out = query.new_empty(rows, width)
     step = 0 if base is None else base.stride(0)
     sizes = items, rows // max(items, 1), length, size, width
+    low, values = memory.values.dtype == torch.bfloat16, memory.values
+    memory = memory._replace(values=values.view(torch.int16) if low else values)
     lead = *memory, score, twice, query, query.stride(0)
-    call("look", *lead, base, step, weights, out, *sizes)
+    call("look", *lead, base, step, weights, out, *sizes, int(low))
     return out
 
 
@@ -229,7 +231,7 @@ def _agrees(library: ctypes.CDLL) -> bool:
     keys, query, out = scores[:1].view(1, 5, 26), scores[1:, :26], scores.new_empty(1, 26)
     real, power = torch.ones(1, 5, dtype=torch.bool), torch.exp(-2 * keys)
     lead = keys, power, keys, real, query, 2.0, query, size, None, 0
-    _invoke(library, "look", *lead, scores.new_empty(1, 5), out, 1, 1, 5, 26, 26)
+    _invoke(library, "look", *lead, scores.new_empty(1, 5), out, 1, 1, 5, 26, 26, 0)
     weights = (torch.sigmoid(2 * (query + keys)) @ query[0]).softmax(-1)
     pairs = (values, best.values), (out, (weights @ keys)[0])
     same = all(torch.allclose(one, other, atol=1e-5) for one, other in pairs)

@@ -147,8 +147,11 @@ class Quick:
         if self.decoder.spec.context == "every-step":
             given = self.spread(enc.summary)
         mask, powers = enc.mask.contiguous(), None
-        if self.mlp and has_native(keys.device, keys.dtype):
+        routines = has_native(keys.device, keys.dtype)
+        if self.mlp and routines:
             powers = native.powers(keys, 1.0)
+        if folded and routines and self.precision != "fp32":
+            values = values.bfloat16()  # they are read anew at each step
         powers = enc.summary[:, :0] if powers is None else powers
         return Course(self, Held(keys, values, shade, real, given, mask, powers), folded)
 
