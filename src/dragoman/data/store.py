@@ -5,7 +5,8 @@ what a killed build left behind the last block is cut off and written anew.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -54,9 +55,8 @@ class Store:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._cut(state)
             next(islice(rows, state["read"], state["read"]), None)  # pass over what is there
-            while block := list(islice(rows, BLOCK)):
-                self._append([row for row in block if row is not None], state)
-                state["read"] += len(block)
+            while (block := _Block(islice(rows, BLOCK), self.width)).read:
+                self._append(block, state)
                 self._save(state)
             self._save(state | {"done": True})
         except OSError as error:
@@ -75,15 +75,14 @@ class Store:
         flat = np.memmap(self._path(column, "symbols"), np.int32, "r")
         return Ragged(flat, np.memmap(self._path(column, "ends"), np.int64, "r"))
 
-    def _append(self, block: Sequence[Row], state: dict[str, Any]) -> None:
-        for column in range(self.width):
-            lengths = np.array([len(row[column]) for row in block], np.int64)
-            ends = state["symbols"][column] + lengths.cumsum()
-            flat = [symbol for row in block for symbol in row[column]]
+    def _append(self, block: "_Block", state: dict[str, Any]) -> None:
+        for column, (flat, lengths) in enumerate(block.columns):
+            ends = state["symbols"][column] + np.array(lengths, np.int64).cumsum()
             _add(self._path(column, "symbols"), np.array(flat, np.int32))
             _add(self._path(column, "ends"), ends)
             state["symbols"][column] += len(flat)
-        state["rows"] += len(block)
+        state["rows"] += block.rows
+        state["read"] += block.read
 
     def _cut(self, state: dict[str, Any]) -> None:
         """Drop what stands behind the last state that was written down."""
@@ -104,6 +103,22 @@ class Store:
 
     def _path(self, column: int, kind: str) -> Path:
         return self.folder / f"{column}.{kind}"
+
+
+class _Block:
+    """Rows on their way to the files: four bytes a symbol, a tenth of what lists would take."""
+
+    def __init__(self, rows: Iterable[Row | None], width: int) -> None:
+        self.columns = [(array("i"), array("q")) for _ in range(width)]
+        self.read = self.rows = 0
+        for row in rows:
+            self.read += 1
+            if row is None:
+                continue
+            self.rows += 1
+            for (flat, lengths), symbols in zip(self.columns, row, strict=True):
+                flat.extend(symbols)
+                lengths.append(len(symbols))
 
 
 def _add(path: Path, values: npt.NDArray[Any]) -> None:
