@@ -1,10 +1,10 @@
 """What leaving costs, measured: `python benchmarks/ship/run.py NAME=MODEL,TEST[,TEST] ...`.
 
 For each model folder and its test file (or two parallel ones): the model itself, its ONNX form, the
-same in int8, and its page in a browser with both kinds of weights, each with its size, how long a
-fresh process or tab takes until it could answer, how many inputs a second it answers with a beam of
-5 and how well; how many answers are the model's own, and how many are those of Python with the same
-weights, greedily and with the beam. Everything runs on one thread, one after the other; figures
+same in int8, and its page in a browser (of a small model in fp32, too). Of each its size, how long
+a fresh process or tab takes until it could answer, how many inputs a second it answers with a beam
+of 5 and how well; how many answers are the model's own, and how many are those of Python with the
+same weights, greedily and with the beam. All of it runs on one thread, one after the other; figures
 compare within one model. They are kept in results.json, and the table in docs/ship.md is written
 from there.
 """
@@ -37,6 +37,7 @@ from dragoman.ship.rounding import Form
 from dragoman.ship.runner import Runner
 
 BEAMS = (1, 5)  # greedy, and what speed and quality are measured with
+SMALL = 8_000_000  # bytes; nobody sends a larger model as a page with all its digits
 ALONE = 200  # inputs that a page is asked one by one
 ASK = """([inputs, beam]) => dragoman.answer(inputs, {beam, n_best: 1})
     .then(({found, ms}) => [found.map((one) => one.answers[0].text), ms])"""
@@ -86,8 +87,9 @@ class Model:
         yield self.row("dragoman", self.size, self.start, self.seconds, self.answers, None)
         yield self.graphs(int8=False)
         yield self.graphs(int8=True)
-        for form in ("int8", "fp32"):
-            yield self.browsed(browser, form)
+        yield self.browsed(browser, "int8")
+        if self.size < SMALL:
+            yield self.browsed(browser, "fp32")
 
     def row(
         self,
@@ -139,14 +141,15 @@ class Model:
             tab.goto(path.as_uri())
             start = tab.evaluate("dragoman.ready.then(() => performance.now())") / 1000
             told = {beam: tab.evaluate(ASK, [inputs, beam]) for beam in BEAMS}
-            alone = [tab.evaluate(ASK_ONE_BY_ONE, [inputs[:ALONE], beam]) for beam in BEAMS]
+            some = inputs[:ALONE] if form == "int8" else []
+            alone = [tab.evaluate(ASK_ONE_BY_ONE, [some, beam]) for beam in BEAMS if some]
             tab.close()
         answers = {beam: found for beam, (found, _) in told.items()}
         seconds = told[BEAMS[-1]][1] / 1000
         python = self.answers if form == "fp32" else _rounded(self.loaded, self.inputs, form)
         size = len(content.encode())
         row = self.row(f"html, {form}", size, start, seconds, answers, python)
-        return row | {"alone": [statistics.median(times) for times in alone]}
+        return row | {"alone": [statistics.median(times) for times in alone]} if alone else row
 
 
 def _rounded(loaded: Loaded, inputs: Sequence[Input], form: Form) -> Answers:
@@ -168,9 +171,10 @@ def main() -> None:
             name, _, places = given.partition("=")
             folder, *tests = places.split(",")
             model = Model(Path(folder), tests)
-            known = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
             numbers = sum(p.numel() for p in model.loaded.model.parameters())
-            known[name] = {"parameters": numbers, "rows": list(model.rows(browser))}
+            found = {"parameters": numbers, "rows": list(model.rows(browser))}
+            known = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+            known[name] = found
             RESULTS.write_text(json.dumps(known, ensure_ascii=False, indent=1) + "\n", "utf-8")
     write_page()
 
