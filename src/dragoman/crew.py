@@ -119,8 +119,7 @@ def places(env: Mapping[str, str]) -> dict[str, str]:
             name: env[name] for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK") if name in env
         }
     if {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"} <= env.keys():
-        nodes = env.get("SLURM_STEP_NODELIST", socket.gethostname())
-        first = re.sub(r"\[([^],-]*)[^]]*\].*", r"\1", nodes).split(",")[0]
+        first = first_of(env.get("SLURM_STEP_NODELIST", socket.gethostname()))
         job = int(env.get("SLURM_JOB_ID", "0"))
         return {
             "RANK": env["SLURM_PROCID"],
@@ -130,6 +129,16 @@ def places(env: Mapping[str, str]) -> dict[str, str]:
             "MASTER_PORT": env.get("MASTER_PORT", str(20_000 + job % 20_000)),
         }
     return {}
+
+
+def first_of(nodes: str) -> str:
+    """The first host of a list as SLURM writes them.
+
+    >>> first_of("gpu[07-08,11],cpu1"), first_of("n1,n[2-3]"), first_of("rack[0-1]n[3,5]-ib")
+    ('gpu07', 'n1', 'rack0n3-ib')
+    """
+    whole = re.match(r"([^,[]|\[[^]]*\])*", nodes)
+    return re.sub(r"\[([^],-]*)[^]]*\]", r"\1", whole[0] if whole else nodes)
 
 
 def restarted(env: Mapping[str, str]) -> bool:
