@@ -9,6 +9,7 @@ from typing import NamedTuple
 from dragoman.metrics.edits import edit_distance
 
 SHOWN = 12  # mistakes of each kind on the page
+HABITS = 5  # confusions that came again: so many tell enough
 MARK = "∅"  # nothing: a symbol left out or put in
 
 
@@ -63,6 +64,7 @@ def worst_and_typical(found: Sequence[Mistake]) -> tuple[list[Mistake], list[Mis
 
 def confusions(found: Sequence[Mistake], words: bool, most: int = 20) -> list[Confusion]:
     """What is taken for what, the commonest first: words, or characters where there are no words.
+    Where some come again, those that came once are chance, and are left out.
 
     >>> wrong = [Mistake(0, "dug", "dog", 0.3), Mistake(1, "dots", "dot", 0.3)]
     >>> confusions(wrong, words=False)
@@ -76,7 +78,9 @@ def confusions(found: Sequence[Mistake], words: bool, most: int = 20) -> list[Co
                 glue = " " if words else ""
                 counts[glue.join(left) or MARK, glue.join(right) or MARK] += 1
     ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    return [Confusion(*pair, count) for pair, count in ranked[:most]]
+    habits = [pair for pair in ranked if pair[1] > 1]
+    chosen = habits if len(habits) >= HABITS else ranked
+    return [Confusion(*pair, count) for pair, count in chosen[:most]]
 
 
 def cut(text: str, words: bool) -> list[str]:
