@@ -1,6 +1,7 @@
 """docs/results.md, made of results/*.json and rows.yaml: python benchmarks/quality/page.py."""
 
 import statistics
+from typing import Any
 
 from insets import ROOT, fill_all
 from measured import Measured, digits, measured, ours, shown, table
@@ -12,9 +13,10 @@ Made by `python benchmarks/quality/page.py` from `benchmarks/quality/results/*.j
 typed by hand. `make results ROW=name` measures a row anew (`DATA=` is the folder of data sets,
 `DEVICE=cuda` a GPU). Figures are of the test set; where there are several seeds, mean ± standard
 deviation. Minutes are those of training one model on the machine named, beside others where several
-were trained at once; *stopped there* means that the time was up and the best model so far is what
-was judged. Others' figures are those of their papers or pages, on the data named, not always with
-the same preprocessing.
+were trained at once; on a CPU that was busy with other work, CPU time stands beside the clock's.
+*Stopped there* means that the time was up and the best model so far is what was judged. Others'
+figures are those of their papers or pages, on the data named, not always with the same
+preprocessing.
 """
 COLUMNS = ["what", "data", "test", "ours", "others", "minutes", "hardware"]
 LENGTHS = {  # the systems of the figure, by row
@@ -38,9 +40,17 @@ def lines_of(pair: Measured) -> list[list[str]]:
     others = "; ".join(f"{who}: {value}" for who, value in row.get("beside", {}).items())
     cut = " (stopped there)" if found.get("stopped") else ""
     first, *rest = pair.tests()
-    cost = [others, f"{found['minutes']:.1f}{cut}", found["hardware"]]
+    cost = [others, f"{found['minutes']:.1f}{cut}{busy(found)}", found["hardware"]]
     head = [row["title"], row["data"], first, pair.told(first), *cost]
     return [head, *(["", "", test, pair.told(test), "", "", ""] for test in rest)]
+
+
+def busy(found: dict[str, Any]) -> str:
+    """CPU time, where it was measured and tells more than the clock: on a CPU."""
+    if "cpu_minutes" not in found or "NVIDIA" in found["hardware"]:
+        return ""
+    threads = "one thread" if found["threads"] == 1 else f"{found['threads']} threads"
+    return f"; {found['cpu_minutes']:.1f} of CPU time, {threads}"
 
 
 def languages(pair: Measured) -> list[str]:

@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import platform
+import resource
 import shlex
 import statistics
 import subprocess
@@ -77,12 +78,19 @@ def make(row: dict[str, Any], args: Any) -> None:
             subprocess.run([sys.executable, *shlex.split(filled)], check=True)
 
 
-def train(task: Task, args: Any) -> float:
-    """Minutes of training; what an earlier call did is not done again."""
+class Cost(NamedTuple):
+    """What a training took, in minutes."""
+
+    wall: float
+    cpu: float  # of all threads; on a machine shared with others it tells more than the clock
+
+
+def train(task: Task, args: Any) -> Cost:
+    """What it took to train; what an earlier call did is not done again."""
     told = task.folder(args.work) / "minutes.json"
     if told.exists():
-        return float(json.loads(told.read_text()))
-    begun = time.monotonic()
+        return Cost(*json.loads(told.read_text()))
+    begun, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [*DRAGOMAN, *train_command(task, args.data, args.work), "--overwrite"]
     command += ["--set", f"train.device={args.device}"]
     command += ["--set", f"train.max_steps={args.steps}"] if args.steps else []
@@ -96,9 +104,11 @@ def train(task: Task, args: Any) -> float:
             code = running.wait() - 143
     if code:
         raise SystemExit(f"{shlex.join(command)}\n{log.read_text()[-2000:]}")
-    minutes = (time.monotonic() - begun) / 60
-    told.write_text(json.dumps(minutes))
-    return minutes
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    cost = Cost((time.monotonic() - begun) / 60, busy / 60)
+    told.write_text(json.dumps(cost))
+    return cost
 
 
 def cap(row: dict[str, Any], args: Any) -> float:
@@ -159,17 +169,19 @@ def measure(row: dict[str, Any], args: Any) -> dict[str, Any]:
     every = tasks(row, args.seeds)
     make(row, args)
     with ThreadPoolExecutor(args.jobs) as pool:
-        minutes = list(pool.map(lambda task: train(task, args), every))
+        costs = list(pool.map(lambda task: train(task, args), every))
         groups = [[t for t in every if t.item == item] for item in row.get("each", [""])]
         found = list(pool.map(lambda group: list(figures(row, group, args)), groups))
     return {
         "row": row["name"],
         "command": shlex.join(["dragoman", *train_command(every[0], Path("DATA"), Path("runs"))]),
         "seeds": sorted({task.seed for task in every}),
-        "minutes": round(statistics.mean(minutes), 2),
+        "minutes": round(statistics.mean(cost.wall for cost in costs), 2),
+        "cpu_minutes": round(statistics.mean(cost.cpu for cost in costs), 2),
+        "threads": torch.get_num_threads(),
         "jobs": args.jobs,
         "steps": args.steps,
-        "stopped": sum(m >= cap(row, args) for m in minutes),
+        "stopped": sum(cost.wall >= cap(row, args) for cost in costs),
         "hardware": hardware(args.device),
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
         "figures": [record for group in found for record in group],
