@@ -24,7 +24,7 @@ def section(name: str, found: dict[str, Any]) -> Iterator[str]:
     yield from (f"**{name}** ({found['parameters'] / 1e6:.2f} M parameters)", "", *HEAD)
     for row in rows:
         yield line(row)
-    notes = [note(row) for row in found["rows"]]
+    notes = dict.fromkeys(note(row) for row in found["rows"])  # each once
     yield from ("", *filter(None, notes), "")
 
 
@@ -41,7 +41,7 @@ def line(row: dict[str, Any]) -> str:
 
 def note(row: dict[str, Any]) -> str:
     if "refused" in row:
-        return f"- {row['form']}: {row['refused']}"
+        return f"- {row['form'].partition(',')[0]}: {row['refused']}"
     if "alone" not in row:
         return ""
     greedy, beam = row["alone"]
