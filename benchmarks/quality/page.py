@@ -5,6 +5,7 @@ from typing import Any
 
 from insets import ROOT, fill_all
 from measured import Measured, digits, measured, ours, shown, table
+from run import load_rows
 
 PAGE = ROOT / "docs" / "results.md"
 HEAD = """# Results
@@ -129,6 +130,18 @@ def targets(pairs: list[Measured]) -> list[str]:
     return ["\n## Targets\n", *table(heads, rows)]
 
 
+def waiting(missing: list[str]) -> list[str]:
+    """Rows that are described and were not measured yet, with what they should reach."""
+    rows = []
+    for name in missing:
+        row = load_rows()[name]
+        aim = row.get("target", {}).get("value")
+        sign = "≤" if row.get("error") else "≥"
+        rows.append([f"`{name}`", row["title"], row["data"], f"{sign} {aim}" if aim else ""])
+    heads = ["row", "what", "data", "target"]
+    return ["\n## Not measured yet\n", *table(heads, rows)] if rows else []
+
+
 def main() -> None:
     pairs, missing = measured()
     sections = dict[str, list[Measured]]()
@@ -136,6 +149,7 @@ def main() -> None:
         sections.setdefault(pair.row["section"], []).append(pair)
     text = targets(list(pairs.values()))
     text += [line for name, some in sections.items() for line in section(name, some)]
+    text += waiting(missing)
     PAGE.write_text(HEAD + "\n".join(text) + "\n", "utf-8")
     fill_all(pairs)
     print(f"written: {PAGE}" + (f"; not measured yet: {', '.join(missing)}" if missing else ""))
