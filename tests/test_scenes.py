@@ -1,6 +1,7 @@
 """Drawn scenes: what is said about them is true, and the demonstrations run."""
 
 import re
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,11 @@ def test_sentences_are_true() -> None:
             assert told.startswith({1: "a ", 2: "two ", 3: "three "}[len(names)])
         assert all(name in told for name in names)
     assert seen == {"left of", "right of", "above", "below"}
+
+
+def test_a_picture_has_one_sentence() -> None:
+    for shown in some():
+        assert len({scenes.sentence(order) for order in permutations(shown)}) == 1
 
 
 def test_answers_are_true() -> None:

@@ -55,7 +55,8 @@ def scene(chance: np.random.Generator) -> Scene:
 
 
 def sentence(shown: Scene) -> str:
-    """What is to be seen: how many, or where one is beside the other.
+    """What is to be seen: how many, or where one is beside the other. A picture has one sentence,
+    so that it can be told from the picture alone: names come in the order of the alphabet.
 
     >>> sentence((Thing("red", "circle", 8.0, 8.0), Thing("blue", "square", 40.0, 9.0)))
     'a blue square right of a red circle'
@@ -65,13 +66,13 @@ def sentence(shown: Scene) -> str:
     if len({thing.name for thing in shown}) == 1:
         name = shown[0].name
         return f"a {name}" if len(shown) == 1 else f"{NUMBERS[len(shown)]} {name}s"
-    first, second = sorted(shown[:2], key=lambda thing: thing.name)
+    first, second, *third = sorted(shown, key=lambda thing: thing.name)
     if first.x > second.x + SIDE / 6 or first.x < second.x - SIDE / 6:
         relation = "left of" if first.x < second.x else "right of"
     else:
         relation = "above" if first.y < second.y else "below"
     told = f"a {first.name} {relation} a {second.name}"
-    return told if len(shown) == 2 else f"{told} and a {shown[2].name}"
+    return " and a ".join([told, *(thing.name for thing in third)])
 
 
 def questions(shown: Scene, chance: np.random.Generator) -> Iterator[tuple[str, str]]:
