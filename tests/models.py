@@ -167,6 +167,9 @@ def _pictures(decoder: RecurrentSpec, head: VocabularySpec) -> dict[str, ModelSp
     gate = AttentionSpec(size=5, gate=True)
     found = {
         "image-vector": ModelSpec(encoder=ImageSpec(widths=(4,), dense=5), decoder=once, head=head),
+        "image-pools": ModelSpec(
+            encoder=ImageSpec(widths=(4,), pool="both"), decoder=once, head=head
+        ),
         "image-resnet": ModelSpec(encoder=ImageSpec(net="resnet18"), decoder=once, head=head),
         "several-image": ModelSpec(encoder=both, decoder=decoder, head=head),
     }

@@ -78,6 +78,7 @@ class TrainSpec(Spec):
     batch_tokens: Natural | None = None  # padding included; by the data when not given ...
     batch_size: Natural | None = None  # ... or in rows, or streams of running text
     accumulate: Annotated[int, Field(ge=1, le=4096)] = 1  # batches per step
+    together: bool = False  # rows of one picture or clip in one batch, where it is seen once
     auto_batch: bool = False  # where memory runs out, read batches in halves, quarters, ...
     bptt: Size = 128  # running text: symbols per step
     optimizer: Literal["sgd", "adam", "adamw", "adadelta", "adagrad"] = "adam"

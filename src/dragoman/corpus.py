@@ -135,10 +135,34 @@ def _split(config: Config, table: Table, say: Say) -> tuple[Table, Table]:
             raise UserError(f"data.dev_rows={count} leaves nothing of {total} rows to train on")
         say("data: warning: too few rows for a dev set: the training rows serve as one")
         return table, table
-    order = np.arange(total)
+    held = np.arange(total) >= total - count
     if config.data.format != "running":  # running text keeps its order: its end is held out
-        order = np.random.default_rng(CUT).permutation(total)
-    return table.select(np.sort(order[:-count])), table.select(np.sort(order[-count:]))
+        held = _held_out(_numbers(config, table), count)
+    return table.select(np.flatnonzero(~held)), table.select(np.flatnonzero(held))
+
+
+def _held_out(numbers: Ints, count: int) -> npt.NDArray[np.bool_]:
+    """Which rows are held out: about so many at random, and with a row all others of its number.
+
+    >>> _held_out(np.array([0, 0, 1, 1, 2, 2]), 1).tolist()
+    [False, False, False, False, True, True]
+    """
+    turns = np.empty(numbers.max(initial=0) + 1, np.int64)
+    order = np.random.default_rng(CUT).permutation(len(turns))
+    turns[order] = np.arange(len(turns))
+    mine = turns[numbers]
+    held: npt.NDArray[np.bool_] = mine >= max(np.sort(mine)[-count], 1)
+    return held
+
+
+def _numbers(config: Config, table: Table) -> Ints:
+    """Rows that tell of the same picture, clip or sound have the same number."""
+    files = [at for at, spec in enumerate(config.source_specs.values()) if names_files(spec)]
+    names = table.columns[files[0]] if files else []
+    known = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    if len(known) < 2:
+        return np.arange(len(table))
+    return np.fromiter((known[name] for name in names), np.int64, len(table))
 
 
 def total_share(rows: int) -> int:
@@ -254,4 +278,5 @@ def steps_of(corpus: Corpus, epoch: int) -> "list[Ints] | Stream":
         train.seed,
         epoch,
         corpus.train.weights,
+        corpus.train.kin if train.together else None,
     )

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from dragoman.core import PAD, Padded, Source
-from dragoman.data.columns import Column, Ints
+from dragoman.data.columns import Column, Ints, Picked
 
 Weights = npt.NDArray[np.float64]
 WINDOW = 100  # batches: rows are sorted by length within windows this long, and random beyond them
@@ -112,6 +112,12 @@ class Examples:
             np.maximum(longest, source.lengths, out=longest)  # rows may be millions
         return longest if self.rows is None else longest[self.rows]
 
+    @property
+    def kin(self) -> Ints | None:
+        """The number of the picture (the clip, the sound) of each row, of which others may be."""
+        picked = next((one.rows for one in self.sources if isinstance(one, Picked)), None)
+        return picked if picked is None or self.rows is None else picked[self.rows]
+
     def part(self, rows: Ints) -> "Examples":
         """Some of the rows, without a copy of them."""
         some = Examples(self.sources, self.target, self.copies)
@@ -152,15 +158,24 @@ class Budget(NamedTuple):
 
 
 def plan(
-    lengths: Ints, budget: Budget, seed: int, epoch: int, weights: Weights | None = None
+    lengths: Ints,
+    budget: Budget,
+    seed: int,
+    epoch: int,
+    weights: Weights | None = None,
+    kin: Ints | None = None,
 ) -> list[Ints]:
-    """All batches of an epoch: which rows, in which order, each as often as its weight says.
+    """All batches of an epoch: which rows, in which order, each as often as its weight says. Rows
+    of the same number in `kin` come together, whatever their lengths.
 
     >>> [batch.tolist() for batch in plan(np.array([3, 9, 3, 9]), Budget(20), seed=1, epoch=0)]
     [[0, 2], [1, 3]]
     """
     chance = np.random.default_rng([seed, epoch])
     order = chance.permutation(len(lengths) if weights is None else drawn(weights, chance))
+    if kin is not None:
+        turns = chance.permutation(kin.max(initial=0) + 1)[kin[order]]
+        return list(cut(order[np.argsort(turns, kind="stable")], lengths, budget))
     rows = budget.rows or max(1, int(budget.tokens / max(float(lengths.mean()), 1)))
     window = max(1, rows) * WINDOW
     batches: list[Ints] = []

@@ -36,7 +36,11 @@ class ImageSpec(Spec):
     frozen: bool = False  # the network stays as it began
     hidden: Size | None = None  # width of the annotations; the network's own when not given
     rows: bool = False  # a recurrent reader goes along each row of the grid, both ways
-    dense: Size | None = None  # the summary is a dense layer's; the mean annotation when not given
+    pool: Literal["mean", "max", "both"] = "mean"  # of all annotations, for the summary; max: what
+    # is there, be it ever so small
+    dense: Size | None = (
+        None  # the summary is a dense layer's over that; that itself when not given
+    )
     dropout: Rate = 0.0
     augment: AugmentSpec = AugmentSpec()
 
@@ -60,9 +64,10 @@ class Image(Encoder):
                 raise UserError("model.encoder.rows needs an even model.encoder.hidden")
             each = StackSpec(cell="lstm", hidden=width // 2)
             self.reader = Reader(each, width, bidirectional=True)
-        self.dense = nn.Linear(width, spec.dense) if spec.dense else None
+        pooled = 2 * width if spec.pool == "both" else width
+        self.dense = nn.Linear(pooled, spec.dense) if spec.dense else None
         self.dropout = nn.Dropout(spec.dropout)
-        self.sizes = Sizes(width, spec.dense or width, ())
+        self.sizes = Sizes(width, spec.dense or pooled, ())
         if spec.frozen:
             self.net.requires_grad_(False)
 
@@ -79,14 +84,23 @@ class Image(Encoder):
 
     def forward(self, source: Source) -> Encoded:
         values, mask = source  # (B, S, C, H, W): S pictures an item
-        memory = self._grid(values.flatten(0, 1))  # (B·S, R·K, D)
+        memory = self._grids(values.flatten(0, 1))  # (B·S, R·K, D)
         memory = memory.reshape(len(mask), -1, memory.size(-1))
         places = memory.size(1) // max(mask.size(1), 1)
         real = mask.unsqueeze(-1).expand(-1, -1, places).flatten(1)
-        count = real.sum(1, keepdim=True).clamp(min=1)
-        mean = (memory * real.unsqueeze(-1)).sum(1) / count
-        summary = torch.tanh(self.dense(mean)) if self.dense else mean
+        pooled = self._pooled(memory, real)
+        summary = torch.tanh(self.dense(pooled)) if self.dense else pooled
         return Encoded(self.dropout(memory), real, self.dropout(summary), ())
+
+    def _pooled(self, memory: Tensor, real: Tensor) -> Tensor:
+        """(B, P, D) -> (B, D), or twice as wide."""
+        there = real.unsqueeze(-1)
+        mean = (memory * there).sum(1) / there.sum(1).clamp(min=1)
+        if self.spec.pool == "mean":
+            return mean
+        low = memory.masked_fill(~there, torch.finfo(memory.dtype).min)
+        high = low.amax(1).masked_fill(~there.any(1), 0)
+        return high if self.spec.pool == "max" else torch.cat([mean, high], -1)
 
     def layouts(self, shapes: Sequence[tuple[int, ...]]) -> tuple[Layout, ...]:
         count, _, *sides = shapes[0]
@@ -94,6 +108,14 @@ class Image(Encoder):
             sides = [(side + 1) // 2 for side in sides]
         grid = (sides[0], sides[1])
         return (Layout("grid", grid) if count == 1 else Layout("grids", (count, *grid)),)
+
+    def _grids(self, pictures: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, R·K, D). Several questions about a picture: it is seen once."""
+        if pictures.device.type != "cpu" or torch.compiler.is_exporting():
+            return self._grid(pictures)
+        first, index = distinct(pictures)
+        grids = self._grid(pictures[first] if len(first) < len(index) else pictures)
+        return grids[index] if len(first) < len(index) else grids
 
     def _grid(self, pictures: Tensor) -> Tensor:
         """(N, C, H, W) -> (N, R·K, D)."""
@@ -117,6 +139,18 @@ def _coordinates(pictures: Tensor) -> Tensor:
     right = torch.linspace(-1, 1, width, device=pictures.device, dtype=pictures.dtype)
     planes = [down.view(1, 1, -1, 1), right.view(1, 1, 1, -1)]
     return torch.cat([plane.expand(count, 1, height, width) for plane in planes], 1)
+
+
+def distinct(pictures: Tensor) -> tuple[list[int], list[int]]:
+    """The places of pictures that no earlier one equals, and for each picture which of these it is.
+
+    >>> distinct(torch.tensor([[5.0], [6.0], [5.0]]))
+    ([0, 1], [0, 1, 0])
+    """
+    numbers: dict[bytes, int] = {}
+    rows = pictures.detach().contiguous().view(torch.uint8).numpy()
+    index = [numbers.setdefault(row.tobytes(), len(numbers)) for row in rows]
+    return [index.index(number) for number in range(len(numbers))], index
 
 
 def augmented(pictures: Tensor, spec: AugmentSpec) -> Tensor:
