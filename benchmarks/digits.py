@@ -1,6 +1,5 @@
 """Data sets made of digits: spoken ones joined into strings, written ones that move.
 
-    python benchmarks/digits.py spoken  ../shared/data/fsdd  build/spoken    one digit a file
     python benchmarks/digits.py strings ../shared/data/fsdd  build/strings   one to five, joined
     python benchmarks/digits.py moving  ../shared/data/mnist build/moving    clips, described
 
@@ -12,7 +11,6 @@ import argparse
 import gzip
 import io
 import random
-import shutil
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,13 +37,6 @@ def _list(out: Path, part: str, names: list[str], said: list[str]) -> None:
     """Both parts have a zip with the same names in it: rows say which zip they mean."""
     rows = [(f"{part}/{name}", text) for name, text in zip(names, said, strict=True)]
     manifest(out / f"{part}.tsv", rows)
-
-
-def spoken(source: Path, out: Path) -> None:
-    """The single digits as they are."""
-    shutil.copy(source / "audio.zip", out / "audio.zip")
-    for part in ("train", "test"):
-        manifest(out / f"{part}.tsv", listed(source / f"{part}.tsv.gz"))
 
 
 def strings(source: Path, out: Path, counts: dict[str, int]) -> None:
@@ -132,16 +123,13 @@ def _clip(digit: Images, ways: list[str], seed: int) -> Images:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("task", choices=["spoken", "strings", "moving"])
+    parser.add_argument("task", choices=["strings", "moving"])
     parser.add_argument("source", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--train", type=int, default=8000, help="how many training rows")
     parser.add_argument("--test", type=int, default=1000, help="how many test rows")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    if given.task == "spoken":
-        spoken(given.source, given.out)
-        return
     make = strings if given.task == "strings" else moving
     make(given.source, given.out, {"train": given.train, "test": given.test})
 

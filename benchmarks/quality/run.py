@@ -74,7 +74,8 @@ def make(row: dict[str, Any], args: Any) -> None:
     for name, command in row.get("make", {}).items():
         if not (args.work / name).exists():
             (args.work / name).parent.mkdir(parents=True, exist_ok=True)
-            filled = command.replace("DATA", str(args.data)).replace("WORK", str(args.work))
+            filled = command.replace("BENCHMARKS", str(HERE.parent))
+            filled = filled.replace("DATA", str(args.data)).replace("WORK", str(args.work))
             subprocess.run([sys.executable, *shlex.split(filled)], check=True)
 
 
