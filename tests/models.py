@@ -124,11 +124,11 @@ def others() -> dict[str, ModelSpec]:
     )
     found["summary-end"] = ModelSpec(encoder=last, decoder=every, head=head)
     wide = TextSpec(cell="gru", embedding=4, hidden=4)
-    for fuse in ("concat", "product", "gate"):
+    for fuse in ("concat", "product", "gate", "compare"):
         parts = SeveralSpec(parts=(text, wide), fuse=fuse)
         found[f"several-{fuse}"] = ModelSpec(encoder=parts, decoder=decoder, head=head)
     both = SeveralSpec(parts=(text, text), fuse="compare", tied=True)
-    found["several-compare"] = ModelSpec(encoder=both, decoder=decoder, head=head)
+    found["several-tied"] = ModelSpec(encoder=both, decoder=decoder, head=head)
     pairs = MatchSpec(cell="lstm", embedding=4, hidden=6, bidirectional=True)
     found["match"] = ModelSpec(encoder=pairs, decoder=decoder, head=head)
     return found | pointers() | _pictures(decoder, head) | _frames(decoder, head)

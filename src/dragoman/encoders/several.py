@@ -46,14 +46,16 @@ class Several(Encoder):
             nn.Identity() if size.memory == width else nn.Linear(size.memory, width)
             for size in sizes
         )
+        if self.fuse == "compare" and len(sizes) != 2:
+            raise UserError("model.encoder.fuse=compare takes two parts")
+        alike = len({size.summary for size in sizes}) == 1
+        self.seen = self.fuse in ("product", "gate") or (self.fuse == "compare" and not alike)
         summary = sum(size.summary for size in sizes)
-        if self.fuse == "compare":
-            if len(sizes) != 2 or sizes[0].summary != sizes[1].summary:
-                raise UserError("model.encoder.fuse=compare takes two parts of the same size")
-            summary *= 2
-        elif self.fuse != "concat":
+        if self.seen:  # first brought to one width
             summary = width
             self.views = nn.ModuleList(nn.Linear(size.summary, width) for size in sizes)
+        if self.fuse == "compare":
+            summary = 4 * (width if self.seen else sizes[0].summary)
         if self.fuse == "gate":
             self.gates = nn.Linear(width * len(sizes), width * len(sizes))
         self.sizes = Sizes(width, summary, sizes[0].finals)
@@ -67,10 +69,12 @@ class Several(Encoder):
     def _fuse(self, summaries: list[Tensor]) -> Tensor:
         if self.fuse == "concat":
             return torch.cat(summaries, -1)
+        views = summaries
+        if self.seen:
+            views = [torch.tanh(v(s)) for v, s in zip(self.views, summaries, strict=True)]
         if self.fuse == "compare":  # what is common and what differs (Mou et al. 2016)
-            a, b = summaries
+            a, b = views
             return torch.cat([a, b, (a - b).abs(), a * b], -1)
-        views = [torch.tanh(v(s)) for v, s in zip(self.views, summaries, strict=True)]
         if self.fuse == "product":
             return torch.stack(views).prod(0)
         gates = torch.sigmoid(self.gates(torch.cat(views, -1))).chunk(len(views), -1)

@@ -154,11 +154,11 @@ class Several {
 
   fuse(summaries) {
     if (this.spec.fuse === "concat") return join(...summaries);
+    const views = summaries.map((s, i) => (this.views[i] ? tanhs(this.views[i].of(s)) : s));
     if (this.spec.fuse === "compare") {
-      const [a, b] = summaries;
+      const [a, b] = views;
       return join(a, b, a.map((x, i) => Math.abs(x - b[i])), a.map((x, i) => x * b[i]));
     }
-    const views = summaries.map((s, i) => tanhs(this.views[i].of(s)));
     if (this.spec.fuse === "product") return views.reduce((a, b) => a.map((x, i) => x * b[i]));
     const gates = this.gates.of(join(...views)).map(sigmoid);
     const width = views[0].length;
