@@ -54,7 +54,7 @@ class _Entropy(torch.autograd.Function):
         xs, by, learns = features.to(kind).contiguous(), weight.to(kind), any(ctx.needs_input_grad)
         rows = max(1, SCORES.get(xs.device.type, 1 << 22) // len(weight))
         sums = torch.zeros(2, dtype=full(kind), device=xs.device)
-        slope, quick = _sloper(weight, bias, smoothing, kind), has_native(xs.device, kind)
+        slope, quick = _sloper(weight, bias, smoothing, by), has_native(xs.device, kind)
         dx, grads = (
             torch.empty_like(xs),
             [torch.zeros_like(t) for t in (weight, bias) if not len(xs)],
@@ -83,11 +83,12 @@ class _Entropy(torch.autograd.Function):
         return dx * grad.to(dx.dtype), dw.mul_(grad), db.mul_(grad), None, None, None
 
 
-def _sloper(weight: Tensor, bias: Tensor, smoothing: float, kind: torch.dtype) -> Sloper:
-    """From features to the gradient of their scores."""
-    if has_native(weight.device, weight.dtype):
-        return _native(weight, bias, smoothing, kind)
-    by, plus, size = weight.to(kind), bias.to(kind), len(weight)
+def _sloper(weight: Tensor, bias: Tensor, smoothing: float, by: Tensor) -> Sloper:
+    """From features to the gradient of their scores; `by` is the weight in the features' type."""
+    known = by.dtype in (torch.float32, torch.bfloat16)
+    if known and has_native(weight.device, weight.dtype):
+        return _native(by, bias, smoothing)
+    kind, plus, size = by.dtype, bias.to(by.dtype), len(weight)
     slopes = _fused if has_triton(weight.device, kind) else _plain
 
     def slope(x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -98,16 +99,16 @@ def _sloper(weight: Tensor, bias: Tensor, smoothing: float, kind: torch.dtype) -
     return slope
 
 
-def _native(weight: Tensor, bias: Tensor, smoothing: float, kind: torch.dtype) -> Sloper:
-    if kind != torch.bfloat16:
-        score = laid(weight, bias, low=False)
+def _native(by: Tensor, bias: Tensor, smoothing: float) -> Sloper:
+    if by.dtype != torch.bfloat16:
+        score = laid(by, bias, low=False)
 
         def slope(x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
             scores = score(x)
             return scores, native.slopes(scores, targets, smoothing)
 
         return slope
-    halves = halved(weight.to(kind))
+    halves = halved(by)
 
     def slope_low(x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         scores = halves(x)
