@@ -100,13 +100,16 @@ class System:
             return {"error": "the process died"}
 
 
-def systems(folder: Path) -> dict[str, System]:
-    """All that can be measured here."""
+def systems(folder: Path, wanted: list[str]) -> dict[str, System]:
+    """All that can be measured here, or those that are wanted."""
     found = {
         name: System(sys.executable, "dragoman_runner.py", flags, ours=True)
         for name, flags in OURS.items()
+        if name in (wanted or OURS)
     }
     for name, place in PEERS.items():
+        if name not in (wanted or PEERS):
+            continue
         python = folder / place / "bin" / "python"
         if python.exists():
             found[name] = System(str(python), f"{place}_runner.py", [], ours=False)
@@ -198,21 +201,25 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer sizes")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="orders whose names contain this")
+    parser.add_argument("--systems", default="", help="these alone, with commas between them")
     usual = os.environ.get("DRAGOMAN_PEERS", str(Path.home() / ".cache/dragoman/peers"))
     parser.add_argument("--peers", type=Path, default=Path(usual))
     parser.add_argument("--out", type=Path, default=HERE / "results" / "cpu.json")
     given = parser.parse_args()
-    every = systems(given.peers)
+    every = systems(given.peers, [name for name in given.systems.split(",") if name])
     report: dict[str, Any] = {
         "when": time.strftime("%Y-%m-%d", time.gmtime()),
         "machine": _processor(),
         "python": platform.python_version(),
         "peers": versions(given.peers),
         "orders": {},
+        "dates": {},
     }
-    for name, order in orders(given.quick).items():
-        if given.only in name:
+    every_order = orders(given.quick)
+    for name, order in every_order.items():
+        if given.only == name or (given.only not in every_order and given.only in name):
             found = report["orders"][name] = measure(every, order, given.rounds)
+            report["dates"][name] = report["when"]
             write(report, given.out)
             told = (f"{n} {r['per_second']:.1f}" for n, r in found.items() if "per_second" in r)
             print(f"{name}: {', '.join(told)}", flush=True)
@@ -229,7 +236,8 @@ def write(report: dict[str, Any], path: Path) -> None:
     """
     path.parent.mkdir(exist_ok=True)
     known = json.loads(path.read_text("utf-8")) if path.exists() else {"orders": {}}
-    merged = {**known, **report, "orders": {**known["orders"], **report["orders"]}}
+    both = {key: {**known.get(key, {}), **report[key]} for key in ("orders", "dates")}
+    merged = {**known, **report, **both}
     path.write_text(json.dumps(merged, indent=1) + "\n", "utf-8")
 
 

@@ -23,7 +23,7 @@ def table(report: dict[str, Any]) -> list[str]:
     for order, found in report["orders"].items():
         unit = "target tokens/s" if order.startswith("training") else "sentences/s"
         cells = [_cell(found.get(name)) for name in names]
-        lines.append(f"| {order} ({unit}) | " + " | ".join(cells) + " |")
+        lines.append(f"| {_told(report, order)} ({unit}) | " + " | ".join(cells) + " |")
     return lines
 
 
@@ -39,8 +39,13 @@ def ratios(report: dict[str, Any]) -> list[str]:
             ours = [found.get(f"{FIRST}{kind}", {}) for kind in ("", " bf16", " int8")]
             told = (f"{one['per_second'] / theirs:.1f}" for one in ours if theirs and one)
             cells.append(" / ".join(told) or "–")
-        lines.append(f"| {order} | " + " | ".join(cells) + " |")
+        lines.append(f"| {_told(report, order)} | " + " | ".join(cells) + " |")
     return lines
+
+
+def _told(report: dict[str, Any], order: str) -> str:
+    """An order's name, with a sign where it is older than the rest."""
+    return order if report["dates"].get(order) == report["when"] else f"{order} †"
 
 
 def _cell(found: dict[str, Any] | None) -> str:
@@ -122,8 +127,15 @@ def peers() -> list[str]:
     about += ", ".join(f"{name} {version}" for name, version in report["peers"].items()) + "."
     main = report | {"orders": {o: f for o, f in report["orders"].items() if "growth" not in o}}
     made = [about, "", *ratios(main), "", *table(main), "", *rest(main)]
+    if older := sorted({when for when in report["dates"].values() if when != report["when"]}):
+        made[1:1] = [
+            "",
+            f"† measured on {', '.join(older)}, and what it says of Dragoman is older.",
+        ]
     plot(main, PLOT)
     made += ["", f"![sentences per second](images/{PLOT.name})"]
+    if not any(order.startswith("growth") for order in report["orders"]):
+        return made
     base = "How the cost of a search grows, from beam 5, 15 symbols, 8,000 words (one thread):"
     return [*made, "", base, "", *growth(report)]
 
@@ -141,10 +153,16 @@ def steps() -> list[str]:
     return lines
 
 
+def profile() -> list[str]:
+    """What `profile_cpu.py` printed."""
+    return (HERE / "results" / "profile_cpu.md").read_text("utf-8").strip().splitlines()
+
+
 PARTS = {
     "training on a GPU": gpu_page.training,
     "training on a CPU": steps,
     "decoding and peers": peers,
+    "where the time goes on a CPU": profile,
     "searches on a GPU": gpu_page.decoding,
 }
 

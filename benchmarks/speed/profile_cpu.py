@@ -19,6 +19,7 @@ from train_step import M30K, Side, examples, text_model
 from dragoman import search
 from dragoman.core import EOS, Padded
 from dragoman.kernels import native
+from dragoman.kernels.lanes import still
 from dragoman.model import ModelSpec, build
 
 WORDS, LENGTH, ROUNDS = 8000, 15, 3
@@ -97,6 +98,23 @@ def training(precision: str) -> Counter[str]:
     return spent(lambda: side.run([batch]))
 
 
+def rates(rows: int) -> dict[str, float]:
+    """10^9 operations a second of the output layer's product, the best of several tries."""
+    weight, bias, x = torch.randn(WORDS, 512), torch.randn(WORDS), torch.randn(rows, 512)
+    ways = {f"searches, {p}": still(weight, bias, p) for p in ("fp32", "bf16", "int8")}
+    ways["torch's linear, fp32"] = lambda x: torch.nn.functional.linear(x, weight, bias)
+    found = {}
+    with torch.inference_mode():
+        for name, way in ways.items():
+            times = []
+            for _ in range(10):
+                begun = time.process_time()
+                way(x)
+                times.append(time.process_time() - begun)
+            found[name] = 2e-9 * rows * weight.numel() / min(times)
+    return found
+
+
 def show(title: str, found: dict[str, Counter[str]]) -> None:
     names = list(dict.fromkeys(n for one in found.values() for n, _ in one.most_common()))
     names = [n for n in names if n not in ("all", "everything else")]
@@ -108,6 +126,12 @@ def show(title: str, found: dict[str, Counter[str]]) -> None:
 
 def main() -> None:
     torch.set_num_threads(1)
+    every = {rows: rates(rows) for rows in (5, 64, 320)}
+    print("| 10^9 operations/s of one product | " + " | ".join(every[5]) + " |")
+    print("|---" * (1 + len(every[5])) + "|")
+    for rows, found in every.items():
+        print(f"| {rows} rows | " + " | ".join(f"{rate:.0f}" for rate in found.values()) + " |")
+    print()
     show("ms for 64 sentences", {p: searching(p) for p in ("fp32", "bf16", "int8")})
     show("ms for a training step", {p: training(p) for p in ("fp32", "bf16")})
 
