@@ -5,6 +5,7 @@ import struct
 import sys
 import warnings
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -227,6 +228,10 @@ def test_names_on_a_map_cover_neither_each_other_nor_marks(tmp_path: Path) -> No
     assert len(shown) > 20
     overlaps = [(a, b) for i, a in enumerate(shown) for b in shown[:i] if a.overlaps(b)]
     assert not overlaps
+    ends = [(axes.transData.transform(one.xy), one.xyann) for one in axes.texts if one.arrowprops]
+    along = [np.linspace(a, a + np.array(far) * figure.dpi / 72, 50) for a, far in ends]
+    assert along
+    assert not any(((way > b.p0) & (way < b.p1)).all(1).any() for way in along for b in shown)
 
 
 def test_a_map_keeps_what_differs_most() -> None:
@@ -260,6 +265,39 @@ def test_tours_tell_their_length(tmp_path: Path) -> None:
     assert open_end.axes[0].get_title() == "length 3.00"
     with pytest.raises(UserError, match="not there"):
         tours([square], [[0, 9]])
+
+
+@pytest.mark.parametrize("names", [ODD, SCRIPTS])
+def test_names_of_runs_and_titles_are_text_too(tmp_path: Path, names: list[str]) -> None:
+    """Folders have any name: nothing in it is obeyed, and each letter finds its font."""
+    count, title = len(names), " ".join(names)
+    rows = [{"step": n, "train_loss": 1 / n, "dev_loss": 2 / n, "dev_cer": 9.0} for n in (1, 2)]
+    figure = learning(dict.fromkeys(names, rows), tmp_path / "c.png", title=title).figure
+    told = figure.axes[1].get_legend().get_texts()
+    assert [one.get_text() for one in told] == [text.line(name, 32)[0] for name in names]
+    assert not any(one.get_parse_math() for one in told)
+    by_length(
+        {name: (Bucket("1-5", 40, 80.0, 75.0, 84.0),) for name in names}, "x", tmp_path / "l.png"
+    )
+    sentence_map(np.eye(count), names, tmp_path / "m.png", names, title)
+    confusion(np.eye(count, dtype=int), names, tmp_path / "k.png", title)
+    tours([np.eye(2)] * count, [[0, 1]] * count, tmp_path / "t.png", names, title=title)
+
+
+def test_numbers_of_stops_keep_clear_of_the_way(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    points = rng.random((12, 2))
+    order = np.argsort(np.arctan2(*(points - points.mean(0)).T)).tolist()
+    figure = tours([points], [order], tmp_path / "t.png").figure
+    (axes,) = figure.axes
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    boxes = [one.get_window_extent(renderer) for one in axes.texts]
+    assert len(boxes) == 12
+    assert not [(a, b) for i, a in enumerate(boxes) for b in boxes[:i] if a.overlaps(b)]
+    stops = points[[*order, order[0]]]
+    path = np.concatenate([np.linspace(a, b, 99) for a, b in pairwise(stops)])
+    dots = axes.transData.transform(path)
+    assert not any(((dots > box.p0) & (dots < box.p1)).all(1).any() for box in boxes)
 
 
 @pytest.mark.parametrize("tokens", [ODD, SCRIPTS])

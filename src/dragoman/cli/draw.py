@@ -36,6 +36,8 @@ def plot() -> None:
 
     \b
     dragoman plot model/ "ein Haus"              where the model looked
+    dragoman plot captions/ photo.jpg            the same over a picture, a sound, a clip
+    dragoman plot tours/ "0.1 0.9 0.4 0.2 ..."   the way through points
     dragoman plot curves run1/ run2/             how they learned
     dragoman plot lengths a/ b/ --data test.tsv  quality against source length
     """
@@ -56,7 +58,11 @@ def attention(
     style: str,
     beam: int | None,
 ) -> None:
-    """Draw where MODEL looked while it wrote its answers to TEXTS; several get numbered files."""
+    """Draw where MODEL looked while it wrote its answers to TEXTS; several get numbered files.
+
+    A TEXT is whatever the model reads: a sentence, the name of a picture, a sound or a clip, or the
+    coordinates of points. Of several columns, put tabs between them.
+    """
     from dragoman.plots.looks import look
 
     predictor = load(model)

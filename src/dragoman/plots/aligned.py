@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from dragoman.errors import UserError, did_you_mean
-from dragoman.plots.canvas import INK, WIDEST, Floats, Picture, canvas, kept, key, needed
+from dragoman.plots.canvas import INK, SOFT, WIDEST, Floats, Picture, canvas, kept, key, needed
 from dragoman.plots.labels import Labels, as_is, labels, visual, widest, width
 
+SIDE: dict[str, Any] = {"fontsize": 8, "color": SOFT}  # the names of both sides
 END = "</s>"  # of a source: it is not worth turning all others for it
 
 if TYPE_CHECKING:
@@ -78,6 +79,9 @@ def _heat(weights: Floats, given: Labels) -> "Figure":
     turn = 90 if widest([token for token in source if token != END] or [""]) > 2 else 0
     _write(axes.xaxis, np.arange(0.0, columns), source, given.fonts, cell, turn)
     _write(axes.yaxis, np.arange(0.0, rows), given.target, given.fonts, cell)
+    axes.xaxis.set_label_position("top")
+    axes.set_xlabel("input", **SIDE)
+    axes.set_ylabel("output", **SIDE)
     _title(axes, given)
     key(axes, picture, float(top), columns * cell, rows * cell)
     return figure
@@ -89,13 +93,15 @@ def _edges(weights: Floats, given: Labels) -> "Figure":
     axes.set(xlim=(0, lines.width), ylim=(0, 1))
     axes.add_collection(_threads(weights, lines))
     axes.xaxis.tick_top()
+    axes.xaxis.set_label_position("top")
     axes.yaxis.set_visible(False)
     turn = 0 if lines.cell is None else 90
     both = (
         (axes, lines.above, given.source),
         (axes.secondary_xaxis("bottom"), lines.below, given.target),
     )
-    for line, places, tokens in both:
+    for name, (line, places, tokens) in zip(("input", "output"), both, strict=True):
+        line.set_xlabel(name, **SIDE)
         _write(line.xaxis, places, tokens, given.fonts, lines.cell, turn)
         line.tick_params(length=0, pad=3)
         line.spines[:].set_visible(False)
@@ -163,8 +169,8 @@ def _write(
 ) -> None:
     """Write tokens at their places, in a size that fits the cell; if none does, every nth token."""
     fitting = 72 * 0.7 * cell if cell else 10.0
-    every = int(np.ceil(4 / fitting))
-    size = float(np.clip(fitting, 4, 10))
+    every = int(np.ceil(5 / fitting))
+    size = float(np.clip(fitting, 5, 10))
     axis.set_ticks(places[::every], tokens[::every], fontsize=size, rotation=turn, **as_is(fonts))
 
 

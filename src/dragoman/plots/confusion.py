@@ -32,7 +32,7 @@ def confusion(
     if size > MOST:
         raise UserError(f"{size} labels: a matrix of more than {MOST} cannot be read")
     shown = [line(name, 32)[0] for name in names]
-    cell = min(0.62, WIDEST / size)
+    cell = min(max(0.62, 2.2 / size), WIDEST / size)
     figure, axes = canvas(size * cell, size * cell)
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     picture = axes.imshow(100 * shares, cmap="Blues", vmin=0, vmax=100)
@@ -48,8 +48,11 @@ def confusion(
             axes.text(column, row, f"{count}", ha="center", va="center", fontsize=digits, color=ink)
     axes.set_xlabel("the model's label", fontsize=10, labelpad=8)
     axes.set_ylabel("right label", fontsize=10, labelpad=8)
-    axes.set_title(f"{title} (n = {counts.sum():,})", fontsize=12, pad=10)
-    scale = axes.inset_axes((1.03, 0, 0.12 / (size * cell), 1))
+    head, how = line(f"{title} (n = {counts.sum():,})", 80)
+    axes.set_title(head, fontsize=12, pad=10, **how)
+    side = size * cell  # inches
+    high = min(1.0, 4 / side)
+    scale = axes.inset_axes((1 + 0.16 / side, 1 - high, 0.12 / side, high))
     bar = figure.colorbar(picture, cax=scale, ticks=[0, 50, 100], format="%d %%")
     bar.set_label("share of the right label", fontsize=9)
     bar.outline.set_visible(False)

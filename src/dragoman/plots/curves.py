@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.errors import UserError
 from dragoman.plots.canvas import COLOURS, DASHES, MARKS, Picture, blank, grid, kept, needed, plain
-from dragoman.plots.labels import line
+from dragoman.plots.labels import legend, line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 Run = Sequence[Mapping[str, float]]  # the figures of each evaluation, oldest first
 TITLES = {"bleu": "BLEU", "chrf": "chrF", "cer": "CER (%)", "wer": "WER (%)", "per": "PER (%)"}
 TITLES |= {"exact": "exact match (%)", "accuracy": "accuracy (%)", "bits": "bits per character"}
+TITLES |= {"bleu1": "BLEU-1", "bleu4": "BLEU-4", "cider": "CIDEr", "rouge-captions": "ROUGE-L"}
+TITLES |= {"f1-macro": "macro F1 (%)", "f1-entity": "entity F1 (%)", "hull-area": "hull area"}
+TITLES |= {"tour": "tour length (%)", "tour-valid": "valid tours (%)"}
 
 
 def learning(
@@ -48,8 +51,9 @@ def learning(
     plain(places[0], "training steps", "loss (nats per token)")
     if chosen:
         plain(places[1], "training steps", f"{TITLES.get(chosen, chosen)}, held-out rows")
-    _legends(places, len(runs))
-    figure.suptitle(title, fontsize=12)
+    _legends(places)
+    shown, how = line(title, 80)
+    figure.suptitle(shown, fontsize=12, **how)
     figure.tight_layout(w_pad=2.5)
     return kept(figure, path)
 
@@ -66,24 +70,30 @@ def _draw(
         linestyle=dash,
         linewidth=1.8,
         marker=mark or ("o" if len(steps) == 1 else None),
+        markerfacecolor="white" if dash == DASHES[2] else colour,
         markevery=max(1, len(steps) // 6),
         markersize=4.5,
     )
 
 
-def _legends(places: "Sequence[Axes]", runs: int) -> None:
+def _legends(places: "Sequence[Axes]") -> None:
+    """What dashes mean beside the loss, and which run is which beside the metric if there is one;
+    a single run needs no name.
+    """
     from matplotlib.lines import Line2D
 
     kinds = [
         Line2D([], [], color="#333", linestyle=DASHES[2], label="training rows"),
         Line2D([], [], color="#333", linestyle=DASHES[0], label="held-out rows"),
     ]
-    first = places[0].legend(handles=kinds, frameon=False, fontsize=9, loc="upper right")
-    if runs > 1 and len(places) > 1:
-        places[1].legend(frameon=False, fontsize=9, loc="best")
-    elif runs > 1:
-        places[0].add_artist(first)
-        places[0].legend(frameon=False, fontsize=9, loc="upper center")
+    runs = places[-1].get_legend_handles_labels()[0]
+    runs = runs if len(runs) > 1 else []
+    if len(places) == 1:
+        legend(places[0], [*kinds, *runs])
+        return
+    legend(places[0], kinds)
+    if runs:
+        legend(places[1], runs)
 
 
 def _metric(runs: Mapping[str, Run]) -> str | None:

@@ -6,7 +6,11 @@ Letters are joined and lines turned (Arabic, Devanagari, Hebrew) by matplotlib i
 import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
 
 BASE_FONT = "DejaVu Sans"  # comes with matplotlib, so it is always there
 LONGEST = 24  # characters of a label
@@ -40,6 +44,15 @@ def line(text: str, longest: int = 60) -> tuple[str, dict[str, Any]]:
     fonts, missing = find_fonts(shown)
     clear = "".join(f"[{_code(char)}]" if char in missing else char for char in shown)
     return clear, as_is(fonts)
+
+
+def legend(axes: "Axes", handles: "Sequence[Artist] | None" = None) -> None:
+    """A legend: names are anyone's text, as labels are."""
+    shown = handles if handles is not None else axes.get_legend_handles_labels()[0]
+    names = [str(one.get_label()) for one in shown]
+    look = {"family": find_fonts("".join(names))[0], "size": 9}
+    for text in axes.legend(shown, names, frameon=False, loc="best", prop=look).get_texts():
+        text.set(parse_math=False, usetex=False)
 
 
 def labels(source: Sequence[str], target: Sequence[str], title: str) -> Labels:

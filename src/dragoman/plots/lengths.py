@@ -20,7 +20,7 @@ from dragoman.plots.canvas import (
     needed,
     plain,
 )
-from dragoman.plots.labels import line
+from dragoman.plots.labels import legend, line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,9 +62,11 @@ def by_length(
         shift = 0.06 * (number - (len(systems) - 1) / 2)  # intervals stand beside each other
         _draw(axes, spots + shift, row, number, line(name, 32)[0])
     axes.set_xticks(spots, [f"{b.name}\nn = {b.size}" for b in first])
-    plain(axes, f"length of the source ({unit})", metric)
-    axes.legend(frameon=False, fontsize=9, loc="best")
-    axes.set_title(title or f"{metric} by length of the source", fontsize=12, pad=10)
+    told = any(b.low < b.high for row in systems.values() for b in row)
+    plain(axes, f"length of the source ({unit})", metric + ", 95 % intervals" * told)
+    legend(axes)
+    shown, how = line(title or f"{metric} by length of the source", 80)
+    axes.set_title(shown, fontsize=12, pad=10, **how)
     figure.tight_layout()
     return kept(figure, path)
 

@@ -10,13 +10,14 @@ import numpy as np
 
 from dragoman.errors import UserError
 from dragoman.plots.canvas import COLOURS, INK, MARKS, SOFT, Floats, Picture, blank, kept, needed
-from dragoman.plots.labels import line
+from dragoman.plots.labels import legend, line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FAR = (7, 14, 24, 38, 56)  # points between a mark and its label, tried in turn
-TURNS = 12  # directions in which a label is tried
+FAR = (7, 14, 24, 38, 56, 76)  # points between a mark and its label, tried in turn
+TURNS = 16  # directions in which a label is tried
+MARK = 3.5  # points from the middle of a mark to where it is clear of it
 
 
 class Flat(NamedTuple):
@@ -71,7 +72,8 @@ def sentence_map(
     axes.spines[:].set(color="#c8ced4", linewidth=0.6)
     axes.set_xlabel(f"first principal component ({100 * flat.shares[0]:.0f} % of the variance)")
     axes.set_ylabel(f"second ({100 * flat.shares[1]:.0f} %)")
-    axes.set_title(title, fontsize=12, pad=10)
+    shown, how = line(title, 80)
+    axes.set_title(shown, fontsize=12, pad=10, **how)
     figure.tight_layout()
     _name(axes, flat.places, names)
     return kept(figure, path)
@@ -90,30 +92,33 @@ def _mark(axes: "Axes", places: Floats, groups: list[str]) -> None:
             label=line(group, 32)[0] if group else None,
         )
     if any(groups):
-        axes.legend(frameon=False, fontsize=9, loc="best")
+        legend(axes)
 
 
 def _name(axes: "Axes", places: Floats, names: Sequence[str]) -> None:
-    """Write each name where it covers neither a mark nor another name; one that has no room is left
-    out rather than written over others.
+    """Write each name where it covers neither a mark, a line nor another name; one that has no room
+    is left out rather than written over others.
     """
     figure: Any = axes.figure
     renderer = figure.canvas.get_renderer()
-    marks = axes.transData.transform(places)
-    inside = axes.get_window_extent(renderer)
-    legend = axes.get_legend()
-    taken: list[Any] = [legend.get_window_extent(renderer)] if legend else []
+    box = axes.get_legend()
+    room = Room(
+        axes.get_window_extent(renderer),
+        axes.transData.transform(places),
+        figure.dpi / 72,
+        [box.get_window_extent(renderer)] if box else [],
+    )
     for number in np.argsort(-np.abs(places).sum(1)):  # the outermost have the most room
         shown, how = line(names[number], 40)
         text = axes.annotate(
             shown, places[number], xytext=(0, 0), textcoords="offset points", fontsize=8.5, **how
         )
-        spot = _room(text, marks, taken, inside, renderer)
+        spot = room.find(text, number, renderer)
         if spot is None:
             text.remove()
             continue
-        taken.append(text.get_window_extent(renderer))
-        if np.hypot(*spot) > FAR[1] + 1:
+        text.set_color(INK)
+        if _far(spot):
             axes.annotate(
                 "",
                 places[number],
@@ -121,20 +126,57 @@ def _name(axes: "Axes", places: Floats, names: Sequence[str]) -> None:
                 textcoords="offset points",
                 arrowprops={"arrowstyle": "-", "color": SOFT, "linewidth": 0.5, "shrinkB": 3},
             )
-        text.set_color(INK)
 
 
-def _room(text: Any, marks: Floats, taken: list[Any], inside: Any, renderer: Any) -> Any:
-    """The first free place for a label around its mark, in points; it is moved there."""
-    for spot, across, up in _spots():
-        text.set(position=spot, ha=across, va=up)
-        box = text.get_window_extent(renderer).padded(1.5)
-        free = not any(box.overlaps(other) for other in taken)
-        clear = not ((marks > box.p0) & (marks < box.p1)).all(1).any()
-        held = (box.p0 > inside.p0).all() and (box.p1 < inside.p1).all()
-        if free and clear and held:
-            return spot
-    return None
+class Room:
+    """What is taken of a plot, in pixels: boxes of names, marks, and lines from marks to names."""
+
+    def __init__(self, inside: Any, marks: Floats, scale: float, taken: list[Any]) -> None:
+        self.inside, self.marks, self.scale, self.taken = inside, marks, scale, taken
+        self.lines = np.empty((0, 2))  # points along them
+
+    def find(self, text: Any, number: int, renderer: Any) -> tuple[float, float] | None:
+        """The first free place for a mark's name, in points; the name is moved there."""
+        for spot, across, up in _spots():
+            text.set(position=spot, ha=across, va=up)
+            box = text.get_window_extent(renderer).padded(1.5)
+            way = self._way(number, spot)
+            if self._free(box) and self._open(way, number):
+                self.taken.append(box)
+                self.lines = np.concatenate([self.lines, way])
+                return spot
+        return None
+
+    def _free(self, box: Any) -> bool:
+        """Whether a name may stand here."""
+        held = (box.p0 > self.inside.p0).all() and (box.p1 < self.inside.p1).all()
+        apart = not any(box.overlaps(other) for other in self.taken)
+        clear = not _within(self.marks, box.padded(MARK * self.scale))
+        return bool(held and apart and clear and not _within(self.lines, box))
+
+    def _way(self, number: int, spot: tuple[float, float]) -> Floats:
+        """The line from a mark to its name: nothing where the name is near."""
+        if not _far(spot):
+            return np.empty((0, 2))
+        long = float(np.hypot(*spot))
+        shares = np.arange(MARK + 1, long, 1.5) / long
+        way: Floats = self.marks[number] + shares[:, None] * np.array(spot) * self.scale
+        return way
+
+    def _open(self, way: Floats, number: int) -> bool:
+        """Whether a line crosses neither names, nor marks, nor other lines."""
+        others = np.concatenate([np.delete(self.marks, number, 0), self.lines])
+        near = np.hypot(*(way[:, None] - others[None]).T) < MARK * self.scale
+        return not near.any() and not any(_within(way, box) for box in self.taken)
+
+
+def _within(points: Floats, box: Any) -> bool:
+    return bool(((points > box.p0) & (points < box.p1)).all(1).any())
+
+
+def _far(spot: tuple[float, float]) -> bool:
+    """Whether a name needs a line to its mark."""
+    return float(np.hypot(*spot)) > FAR[1] + 1
 
 
 def _spots() -> Iterator[tuple[tuple[float, float], str, str]]:

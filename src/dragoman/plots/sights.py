@@ -12,6 +12,7 @@ from dragoman.plots.labels import as_is, labels, line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
 
 FEW = 3  # times an even share: no weaker weight shines in full, however little the others are
 
@@ -42,10 +43,11 @@ def over_picture(
     places = grid(figure, rows, columns)
     shown = labels(tokens, tokens, "")
     _photo(places[0], image)
-    for place, token, glow in zip(places[1:], shown.target, weights, strict=False):
+    for place, token, share in zip(places[1:], shown.target, weights, strict=False):
         _photo(place, image, faded=True)
-        _glow(place, glow / _top(weights), (tall, wide))
+        light = _glow(place, share, _top(weights), (tall, wide))
         place.set_title(token, fontsize=11, pad=3, **as_is(shown.fonts))
+    key(places[columns - 1], light, _top(weights), 1.9, 1.9 * min(tall / wide, 2))
     for spare in places[len(tokens) + 1 :]:
         spare.set_visible(False)
     if title:
@@ -157,15 +159,21 @@ def _top(weights: Floats) -> float:
     return max(float(weights.max()), min(1.0, FEW / int(weights[0].size)))
 
 
-def _glow(axes: "Axes", shares: Floats, size: tuple[int, int]) -> None:
+def _glow(axes: "Axes", weights: Floats, top: float, size: tuple[int, int]) -> "AxesImage":
     """From nothing to a bright yellow: told from grey by everybody, by its lightness too."""
+    from matplotlib.colors import ListedColormap
+
     tall, wide = size
-    shares = np.clip(shares, 0, 1)
-    colours = np.stack(
-        [np.ones_like(shares), 0.35 + 0.6 * shares, 0.15 + 0.25 * shares, 0.9 * shares**1.5], -1
+    share = np.linspace(0, 1, 256)
+    colours = [np.ones_like(share), 0.35 + 0.6 * share, 0.15 + 0.25 * share, 0.9 * share**1.5]
+    return axes.imshow(
+        weights,
+        cmap=ListedColormap(np.stack(colours, -1)),
+        vmin=0,
+        vmax=top,
+        extent=(-0.5, wide - 0.5, tall - 0.5, -0.5),
+        interpolation="bilinear",
     )
-    extent = (-0.5, wide - 0.5, tall - 0.5, -0.5)
-    axes.imshow(colours, extent=extent, interpolation="bilinear")
 
 
 def _table(axes: "Axes", weights: Floats, tokens: list[str], fonts: list[str]) -> None:

@@ -13,6 +13,9 @@ from dragoman.plots.labels import line
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+MOST = 25  # stops that can be numbered
+AWAY, SQUARE = 10.0, 200.0  # points from a stop to its number; of the side of a tour's square
+
 
 def tours(
     points: Sequence[Floats],  # of each tour (N, 2)
@@ -36,18 +39,20 @@ def tours(
     figure = blank(3.1 * columns, 3.3 * rows + 0.4)
     places = grid(figure, rows, columns)
     for number, (given, order) in enumerate(zip(points, orders, strict=True)):
-        _one(places[number], np.asarray(given, float), list(order), closed)
-        if number < len(names):
-            shown, how = line(names[number], 32)
-            places[number].set_xlabel(shown, fontsize=9, **how)
+        far = _one(places[number], np.asarray(given, float), list(order), closed)
+        name = f"{names[number]}, " if number < len(names) else ""
+        shown, how = line(f"{name}length {far:.2f}", 44)
+        places[number].set_title(shown, fontsize=10, **how)
     for spare in places[len(points) :]:
         spare.set_visible(False)
-    figure.suptitle(title, fontsize=12)
+    shown, how = line(title, 80)
+    figure.suptitle(shown, fontsize=12, **how)
     figure.tight_layout()
     return kept(figure, path)
 
 
-def _one(axes: "Axes", given: Floats, order: list[int], closed: bool) -> None:
+def _one(axes: "Axes", given: Floats, order: list[int], closed: bool) -> float:
+    """Draw a tour; its length."""
     if any(not 0 <= stop < len(given) for stop in order):
         raise UserError(f"a tour visits a point that is not there: there are {len(given)}")
     stops = given[[*order, *order[:1]] if closed else order]
@@ -59,16 +64,8 @@ def _one(axes: "Axes", given: Floats, order: list[int], closed: bool) -> None:
         axes.scatter(
             stops[:1, 0], stops[:1, 1], s=110, facecolors="none", edgecolors=COLOURS[1], zorder=4
         )
-    for place, stop in enumerate(order if len(order) <= 25 else [], 1):
-        axes.annotate(
-            f"{place}", given[stop], xytext=(5, 4), textcoords="offset points", fontsize=7.5
-        )
-    far = float(np.hypot(*np.diff(stops, axis=0).T).sum()) if len(stops) > 1 else 0.0
-    axes.set_title(f"length {far:.2f}", fontsize=10)
-    middle, reach = (
-        (given.max(0) + given.min(0)) / 2,
-        0.6 * max(float(np.ptp(given, 0).max()), 1e-9),
-    )
+    reach = 0.6 * max(float(np.ptp(given, 0).max()), 1e-9)
+    middle = (given.max(0) + given.min(0)) / 2
     axes.set(
         xticks=[],
         yticks=[],
@@ -77,3 +74,31 @@ def _one(axes: "Axes", given: Floats, order: list[int], closed: bool) -> None:
         aspect="equal",
     )
     axes.spines[:].set(color="#c8ced4", linewidth=0.6)
+    if len(order) <= MOST:
+        _number(axes, given, order, stops, 2 * reach)
+    return float(np.hypot(*np.diff(stops, axis=0).T).sum()) if len(stops) > 1 else 0.0
+
+
+def _number(axes: "Axes", given: Floats, order: list[int], stops: Floats, side: float) -> None:
+    """A number beside each stop, on whichever side is freest of lines, points and other numbers."""
+    shares = np.linspace(0, 1, 24)[:, None, None]
+    path = (stops[None, :-1] * (1 - shares) + stops[None, 1:] * shares).reshape(-1, 2)
+    angles = 2 * np.pi * np.arange(16) / 16
+    turned = np.stack([np.cos(angles), np.sin(angles)], -1)
+    written = np.empty((0, 2))
+    for place, stop in enumerate(order, 1):
+        others = np.concatenate([path, np.delete(given, stop, 0), written])
+        away = AWAY + 3 * (place == 1)  # past its ring
+        spots = given[stop] + away / SQUARE * side * turned
+        gaps = np.hypot(*(spots[:, None] - others[None]).T).min(0) if len(others) else angles
+        best = int(np.argmax(gaps))
+        written = np.concatenate([written, spots[best : best + 1]])
+        axes.annotate(
+            f"{place}",
+            given[stop],
+            xytext=tuple(away * turned[best]),
+            textcoords="offset points",
+            fontsize=7.5,
+            ha="center",
+            va="center",
+        )
