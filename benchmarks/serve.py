@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.request import urlopen
 
 import numpy as np
 
@@ -30,9 +31,13 @@ def main() -> None:
     try:
         asyncio.run(load(port, texts, given.beam, 1, min(given.seconds, 5.0)))  # warm
         for clients in sorted({1, given.clients}):
-            watched = process.pid if given.memory and clients == given.clients else None
-            spans = asyncio.run(load(port, texts, given.beam, clients, given.seconds, watched))
-            _tell(f"server, {clients} client{'s' * (clients > 1)}", spans)
+            last, before = clients == given.clients, batched(port)
+            watched = process.pid if given.memory and last else None
+            seconds = given.seconds if last else min(given.seconds, 20.0)
+            spans = asyncio.run(load(port, texts, given.beam, clients, seconds, watched))
+            batches, inputs = (a - b for a, b in zip(batched(port), before, strict=True))
+            name = f"server, {clients} client{'s' * (clients > 1)}"
+            _tell(name, spans, f"  {inputs / batches:.1f} a batch")
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(30)
@@ -68,6 +73,18 @@ def start(model: str) -> tuple[subprocess.Popen[str], int]:
     if "http://" not in line:
         raise SystemExit(f"the server did not start: {line}")
     return process, int(line.split("/")[2].rsplit(":", 1)[1])
+
+
+def batched(port: int) -> tuple[float, float]:
+    """Batches that the server has decoded so far, and inputs in them."""
+    with urlopen(f"http://127.0.0.1:{port}/metrics") as reply:
+        lines = dict(line.rsplit(" ", 1) for line in reply.read().decode().splitlines())
+    names = ("dragoman_batches_total", "dragoman_batched_inputs_total")
+    first, second = (
+        sum(float(value) for line, value in lines.items() if line.startswith(f"{name}{{"))
+        for name in names
+    )
+    return first, second
 
 
 async def load(
@@ -117,14 +134,14 @@ async def _watch(pid: int, end: float) -> None:
         await asyncio.sleep(pause)
 
 
-def _tell(name: str, spans: list[float]) -> None:
+def _tell(name: str, spans: list[float], more: str = "") -> None:
     busy = np.array(spans) * 1000
     p50, p95, p99 = np.percentile(busy, [50, 95, 99])
     clients = int(name.split(",")[1].split(maxsplit=1)[0]) if "client" in name else 1
     rate = clients * len(busy) / busy.sum() * 1000
     print(
         f"{name:<24} {len(busy):6} requests  {rate:8.1f} a second  "
-        f"p50 {p50:7.1f} ms  p95 {p95:7.1f} ms  p99 {p99:7.1f} ms"
+        f"p50 {p50:7.1f} ms  p95 {p95:7.1f} ms  p99 {p99:7.1f} ms{more}"
     )
 
 
@@ -133,7 +150,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("model")
     parser.add_argument("inputs", help="a text file, one input a line")
     parser.add_argument("--clients", type=int, default=32)
-    parser.add_argument("--seconds", type=float, default=20.0, help="for each of the ways")
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, help="of load; the ways beside it take 20 at most"
+    )
     parser.add_argument("--beam", type=int, default=1)
     parser.add_argument("--memory", action="store_true", help="tell how much the server holds")
     return parser.parse_args()

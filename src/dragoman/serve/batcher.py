@@ -19,6 +19,8 @@ from dragoman.serve.counters import Counters
 from dragoman.serve.settings import Settings
 
 LOG = logging.getLogger("uvicorn.error")  # the server's own
+PATIENCE = 0.3  # of the time of a batch, for which the next one may be held up ...
+PAUSE = 0.1  # ... and after which nobody else is coming
 
 
 class FullError(Exception):
@@ -82,6 +84,7 @@ class Batcher:
         self.waiting: list[Job] = []
         self.writing: list[tuple[Job, Iterator[Any]]] = []
         self._news, self._closed = Condition(), False
+        self._last, self._took = 0, 0.0  # inputs of the last batch, and its seconds
         self._thread = Thread(target=self._work, name=f"model {name}", daemon=True)
         self._thread.start()
 
@@ -121,11 +124,25 @@ class Batcher:
                     self._news.wait()
                 if self._closed and not self.waiting and not self.writing:
                     return
+                self._gather()
                 batch = self._take()
+            begun = time.monotonic()
             if batch:
                 self._answer(batch)
+                self._last, self._took = len(batch), time.monotonic() - begun
             for job, strokes in list(self.writing):
                 self._advance(job, strokes)
+
+    def _gather(self) -> None:
+        """Clients who were answered together come again one after the other: without a moment's
+        patience the first of them would be a batch of its own, and all others wait for it.
+        """
+        end = time.monotonic() + PATIENCE * self._took
+        while self.depth < self._last and not (self.writing or self._closed):
+            before = self.depth
+            self._news.wait(min(PAUSE * self._took, end - time.monotonic()))
+            if self.depth == before or time.monotonic() > end:
+                return
 
     def _take(self) -> list[tuple[Job, int]]:
         """The next inputs to decode together: the oldest job's, and in turn with them those of all
