@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +19,7 @@ from dragoman.predict import Predictor
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
+from dragoman.serve.runs import unborn
 from served import Running, serving
 
 
@@ -90,6 +93,7 @@ def test_another_word_is_chosen_by_keyboard(tab: Any, server: Running, tiny: Pre
     tab.keyboard.press("Enter")
     tab.wait_for_selector(".token.pinned")
     assert settled(tab)[0] == chosen
+    assert tab.evaluate("document.activeElement.dataset.at") == "0"  # who chose stays there
     link_of_it = tab.url
     tab.goto("about:blank")
     tab.goto(link_of_it)  # the link alone brings all of it back
@@ -102,6 +106,16 @@ def test_another_word_is_chosen_by_keyboard(tab: Any, server: Running, tiny: Pre
     tab.keyboard.press("Escape")
     assert tab.locator(".menu").count() == 0
     assert tab.evaluate("document.activeElement.dataset.at") == "0"
+
+
+def test_the_skip_link_leads_to_the_text_and_loses_nothing(tab: Any, server: Running) -> None:
+    tab.goto(link(server, ("t", "abc"), ("mode", "beam")))
+    before = settled(tab)
+    state = tab.url
+    tab.locator(".skip").focus()
+    tab.keyboard.press("Enter")
+    assert tab.evaluate("document.activeElement.tagName") == "TEXTAREA"
+    assert (tab.url, settled(tab)) == (state, before)
 
 
 def test_two_models_side_by_side(tab: Any, server: Running) -> None:
@@ -210,6 +224,21 @@ def test_a_token_is_asked_for(tab: Any, tiny_model: Path, tiny: Predictor) -> No
         tab.get_by_role("button", name="Open").click()
         assert settled(tab) == tiny("abc", beam=1).text
         tab.complaints = [line for line in tab.complaints if "401" not in line]
+
+
+def test_a_run_that_was_only_just_started_is_waited_for(tiny_model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    command = [sys.executable, "-m", "dragoman", "watch", str(folder), "--port", "0", "--no-open"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "waiting for the first checkpoint" in process.stderr.readline()
+        shutil.copytree(tiny_model / "checkpoints", tmp_path / "made")
+        (tmp_path / "made").rename(folder / "checkpoints")
+        assert process.stderr.readline().startswith("http://127.0.0.1:")
+        process.terminate()
+    assert not unborn(tiny_model)
+    assert not unborn(tmp_path / "nowhere")
 
 
 def goes_on(folder: Path) -> None:

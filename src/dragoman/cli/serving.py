@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -75,7 +76,19 @@ def watch(models: tuple[Path, ...], port: int, opened: bool | None) -> None:
         if opened or (opened is None and sys.stdout.isatty() and os.environ.get("DISPLAY")):
             click.launch(address)
 
+    for model in models:
+        _await(model)
     run(models, "127.0.0.1", port, Settings(), watched=True, ready=ready)
+
+
+def _await(model: Path) -> None:
+    """A run that was only just started has nothing to show yet."""
+    from dragoman.serve.runs import unborn
+
+    if unborn(model):
+        click.echo(f"waiting for the first checkpoint of {model} ...  (Ctrl-C ends)", err=True)
+    while unborn(model):
+        time.sleep(0.5)
 
 
 def _ready(address: str) -> None:

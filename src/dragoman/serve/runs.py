@@ -70,6 +70,13 @@ def samples(folder: Path) -> list[dict[str, Any]]:
         return []
 
 
+def unborn(folder: Path) -> bool:
+    """Whether a run has made this folder and left nothing in it yet."""
+    if not folder.is_dir() or (folder / LAST).exists():
+        return False
+    return {child.name for child in folder.iterdir()} <= {LAST.parent.name}
+
+
 def latest(folder: Path) -> Predictor:
     """The weights of the last checkpoint, better or worse; of a finished model, its own."""
     place = _checkpoint(folder)

@@ -1,6 +1,6 @@
 // The answer: tokens that can be pointed at, and opened to choose another one.
 
-import { glue, label, make, named, percent, safely } from "./text.js";
+import { END, glue, label, make, named, percent, safely } from "./text.js";
 
 /** Show tokens in `place`. `log_probs` and `choices` may be missing while the answer is written. */
 export function show(place, answer, { writes, pinned = 0, open, point }) {
@@ -12,9 +12,11 @@ export function show(place, answer, { writes, pinned = 0, open, point }) {
     return [...before, ...spread(token, subword, at, answer, pinned, open, point)];
   });
   if (answer.choices && open) nodes.push(ending(answer, open));
+  const active = document.activeElement;
+  const held = place.contains(active) ? Number(active.dataset.at) : place.held;
   place.replaceChildren(...nodes);
   place.classList.toggle("empty", !answer.tokens.length);
-  roam(place);
+  roam(place, held);
 }
 
 function spread(token, subword, at, answer, pinned, open, point) {
@@ -35,10 +37,10 @@ function spread(token, subword, at, answer, pinned, open, point) {
 function ending(answer, open) {
   const at = answer.tokens.length;
   const node = make("span", {
-    class: "token end", role: "button", tabindex: "-1", "aria-haspopup": "menu",
+    class: "token end", role: "button", tabindex: "-1", "data-at": at, "aria-haspopup": "menu",
     "aria-label": "end of the answer, go on with something else",
     onclick: () => open(at, node), onkeydown: (event) => press(event, () => open(at, node)),
-  }, "⏹");
+  }, END);
   return node;
 }
 
@@ -49,10 +51,15 @@ function press(event, act) {
   }
 }
 
-/** One stop for the tab key; arrows go from token to token. */
-function roam(place) {
+/** One stop for the tab key; arrows go from token to token. Who stood on a token, `held`, stands on
+ * the one in its place when the answer has changed; while it grows, once it is there. */
+function roam(place, held) {
   const tokens = [...place.querySelectorAll(".token")];
-  if (tokens.length) tokens[0].tabIndex = 0;
+  const lost = document.activeElement === document.body;
+  const kept = lost && held !== undefined ? tokens[held] : undefined;
+  place.held = lost && !kept ? held : undefined;
+  if (tokens.length) (kept ?? tokens[0]).tabIndex = 0;
+  kept?.focus({ preventScroll: true });
   place.onkeydown = (event) => {
     const at = tokens.indexOf(document.activeElement);
     const left = getComputedStyle(place).direction === "rtl" ? 1 : -1;
@@ -71,6 +78,7 @@ export function close(back = false) {
   const { node, menu } = opened;
   opened = null;
   menu.remove();
+  node.removeAttribute("aria-expanded");
   if (back) node.focus();
 }
 
@@ -78,7 +86,7 @@ export function close(back = false) {
 export function menu(node, choices, current, choose) {
   close();
   const list = make("div", { class: "menu", role: "menu", "aria-label": "What else could stand here" },
-    make("div", { class: "title" }, choose ? "Choose, and the model goes on from there" : "What the model held likely"));
+    make("div", { class: "title", role: "presentation" }, choose ? "Choose, and the model goes on from there" : "What the model held likely"));
   for (const { token, log_prob } of choices) {
     const bar = make("i");
     bar.style.width = `${Math.max(1, Math.exp(log_prob) * 100)}%`;
@@ -94,8 +102,10 @@ export function menu(node, choices, current, choose) {
   list.style.left = `${left + scrollX}px`;
   list.style.top = `${box.bottom + 6 + scrollY}px`;
   opened = { node, menu: list };
+  node.setAttribute("aria-expanded", "true");
   list.addEventListener("keydown", walk);
-  list.querySelector("button:not(:disabled)")?.focus({ preventScroll: false });
+  list.querySelector("button:not(:disabled)")?.focus({ preventScroll: true });
+  list.scrollIntoView({ block: "nearest" }); // on a small screen it may end below
 }
 
 function walk(event) {

@@ -3,13 +3,16 @@
 import { label, make, named, svg, visual } from "./text.js";
 
 const FAINT = 0.04; // weaker threads are fog
-const width = (tokens) => tokens.reduce((sum, token) => sum + 16 + 9 * (/^<.*>$/.test(token) ? 1 : [...token].length), 0);
 const MOST = 120; // rows or columns that a page can still show
 
 export class Sight {
   constructor(view, point) {
     [this.view, this.point, this.style] = [view, point, "edges"];
-    new ResizeObserver(() => this.draw()).observe(view);
+    new ResizeObserver(() => {
+      if (this.wide === view.clientWidth) return this.draw();
+      this.wide = view.clientWidth;
+      return this.render();
+    }).observe(view);
   }
 
   /** `weights`: a row for each token of the answer, a column for each of the source. */
@@ -23,7 +26,11 @@ export class Sight {
     if (!this.weights) return;
     const big = Math.max(this.source.length, this.tokens.length) > MOST;
     if (big) this.view.replaceChildren(make("p", { class: "hint" }, `${this.tokens.length} × ${this.source.length} tokens: too many to draw`));
-    else this.view.replaceChildren(this.style === "edges" ? this.edges() : this.heat());
+    else if (this.style === "heat") this.view.replaceChildren(this.heat());
+    else {
+      this.view.replaceChildren(this.edges(false));
+      if (this.frame.offsetWidth > this.view.clientWidth) this.view.replaceChildren(this.edges(true));
+    }
     this.draw();
   }
 
@@ -37,14 +44,15 @@ export class Sight {
     this.view.replaceChildren(node);
   }
 
-  edges() {
+  /** Two lines of text; upright, where they are too long for lines, two columns. */
+  edges(upright) {
+    this.upright = upright;
     const line = (tokens, side) => make("div", { class: "line" }, ...(this.upright ? tokens.map((_, at) => at) : visual(tokens)).map((at) =>
       make("span", {
         class: "bit", "data-side": side, "data-at": at,
         onpointerenter: () => this.point(side, at), onpointerleave: () => this.point(null),
       }, ...label(tokens[at]))));
     this.threads = svg("svg", { "aria-hidden": "true" });
-    this.upright = Math.max(...[this.source, this.tokens].map(width)) > this.view.clientWidth * 1.1;
     this.frame = make("div", { class: this.upright ? "edges upright" : "edges", role: "img", "aria-label": this.summary() },
       line(this.source, "source"), make("div", { class: "spacer" }), line(this.tokens, "target"), this.threads);
     const longest = Math.max(this.source.length, this.tokens.length);
@@ -52,8 +60,7 @@ export class Sight {
     return this.frame;
   }
 
-  /** Threads go from where tokens stand now to where others stand. Texts that are too long for
-   * lines stand in columns. */
+  /** Threads go from where tokens stand now to where others stand. */
   draw() {
     if (!this.threads?.isConnected || this.style !== "edges") return;
     const frame = this.frame.getBoundingClientRect();

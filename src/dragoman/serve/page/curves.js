@@ -2,7 +2,7 @@
 
 import { make, svg } from "./text.js";
 
-const [WIDE, HIGH, LEFT, BOTTOM, TOP] = [250, 150, 32, 24, 10];
+const [WIDE, HIGH, BOTTOM, TOP] = [250, 150, 24, 10];
 const NAMES = {
   bits: "bits per character", bleu: "BLEU", bleu1: "BLEU-1", bleu4: "BLEU-4", chrf: "chrF", cider: "CIDEr", cer: "CER", wer: "WER", per: "PER", exact: "exact match",
   "rouge-captions": "ROUGE-L", "f1-macro": "macro F1", "f1-entity": "entity F1", tour: "tour length", "tour-valid": "valid tours", "hull-area": "hull area",
@@ -34,14 +34,16 @@ function plot(all, lines) {
   const ys = all.map(([, y]) => y);
   let [low, high] = ys.length ? [Math.min(...ys), Math.max(...ys)] : [0, 1];
   if (low > 0 && low < high * 0.6) low = 0;
-  if (low === high) [low, high] = [low - 0.5, high + 0.5];
+  if (low === high) [low, high] = low < 0 ? [low, 0] : [0, high || 1];
   const ticks = nice(low, high);
   [low, high] = [Math.min(low, ticks[0]), Math.max(high, ticks.at(-1))];
-  const x = (step) => LEFT + (step / right) * (WIDE - LEFT - 12);
+  const named = ticks.map((value) => tick(value, ticks[1] - ticks[0]));
+  const left = Math.max(32, 12 + 6 * Math.max(...named.map((name) => name.length)));
+  const x = (step) => left + (step / right) * (WIDE - left - 12);
   const y = (value) => HIGH - BOTTOM - ((value - low) / (high - low)) * (HIGH - BOTTOM - TOP);
-  const rules = ticks.flatMap((value) => [
-    svg("line", { class: "rule", x1: LEFT, x2: WIDE - 12, y1: y(value), y2: y(value) }),
-    svg("text", { x: LEFT - 6, y: y(value) + 3.5, "text-anchor": "end" }, tick(value, ticks[1] - ticks[0])),
+  const rules = ticks.flatMap((value, at) => [
+    svg("line", { class: "rule", x1: left, x2: WIDE - 12, y1: y(value), y2: y(value) }),
+    svg("text", { x: left - 6, y: y(value) + 3.5, "text-anchor": "end" }, named[at]),
   ]);
   const feet = [[0, "start"], [right, "end"]].map(([step, anchor]) =>
     svg("text", { x: x(step), y: HIGH - 8, "text-anchor": anchor }, step ? `${step.toLocaleString("en")} steps` : "0"));
@@ -62,4 +64,4 @@ function nice(low, high) {
 
 /** As many digits as tell a tick from the next. */
 const tick = (value, step) => value.toFixed(Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
-const round = (value) => Math.abs(value) >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(3)));
+const round = (value) => Math.abs(value) >= 1000 ? value.toFixed(0) : String(Number(value.toPrecision(4)));

@@ -64,7 +64,7 @@ function layout() {
   document.querySelector("main").className = panels.length > 1 ? "two" : "one";
   by("compare").setAttribute("aria-pressed", String(panels.length > 1));
   const beside = panels.length < 2 && wide.matches;
-  for (const panel of panels) (beside ? by("left") : panel.root).append(panel.parts.train);
+  for (const panel of panels) (beside ? by("below") : panel.root).append(panel.parts.train);
   if (by("fields").dataset.names === wanted) return;
   const before = texts();
   by("fields").dataset.names = wanted;
@@ -114,14 +114,19 @@ function compare() {
   changed();
 }
 
+/** Said once: a line that is written again is read aloud again. */
+function tell(line) {
+  if (by("standing").textContent !== line) by("standing").textContent = line;
+}
+
 async function share() {
   try {
     await navigator.clipboard.writeText(location.href);
-    by("standing").textContent = "The link is in the clipboard.";
+    tell("The link is in the clipboard.");
   } catch {
-    by("standing").textContent = "The address of this page is the link.";
+    tell("The address of this page is the link.");
   }
-  setTimeout(() => { by("standing").textContent = ""; }, 4000);
+  setTimeout(() => tell(""), 4000);
 }
 
 /** Runs in progress: look whether their models have changed, and ask them again. */
@@ -129,7 +134,7 @@ async function watch() {
   try {
     const listed = (await api.get("v1/models")).models;
     for (const model of listed) Object.assign(models[model.name] ?? {}, model);
-    by("standing").textContent = "Watching: the models change while they train.";
+    tell("Watching: the models change while they train.");
     const fresh = panels.filter((panel) => panel.version !== panel.model.version);
     for (const panel of fresh) {
       panel.describe();
@@ -137,7 +142,7 @@ async function watch() {
       panel.run(fields, wishes());
     }
   } catch (error) {
-    by("standing").textContent = "The server does not answer: " + error.message;
+    tell("The server does not answer: " + error.message);
   }
   setTimeout(watch, LOOK);
 }
@@ -160,6 +165,8 @@ function restore() {
   changed();
 }
 
+const enter = () => by("fields").querySelector("textarea, input")?.focus({ preventScroll: true });
+
 async function begin() {
   for (const model of (await api.get("v1/models")).models) models[model.name] = model;
   by("compare").hidden = Object.keys(models).length < 2;
@@ -170,9 +177,13 @@ async function begin() {
   options.addEventListener("submit", (event) => event.preventDefault());
   window.addEventListener("hashchange", restore);
   wide.addEventListener("change", layout);
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault(); // the address holds the state, not a place on the page
+    enter();
+  });
   restore();
-  by("fields").querySelector("textarea, input")?.focus({ preventScroll: true });
+  enter();
   if (Object.values(models).some((model) => model.watched)) setTimeout(watch, LOOK);
 }
 
-begin().catch((error) => { by("standing").textContent = "The server does not answer: " + error.message; });
+begin().catch((error) => { tell("The server does not answer: " + error.message); });

@@ -179,7 +179,7 @@ export class Panel {
     this.samples = run.samples;
     this.parts.train.hidden = !run.curves.length && !run.samples.length;
     const last = run.curves.at(-1);
-    this.parts.train.querySelector(".now").textContent = last ? `step ${last.step.toLocaleString("en")}, epoch ${last.epoch}` : "";
+    this.parts.train.querySelector(".now").textContent = last ? `step ${last.step.toLocaleString("en")}, epoch ${Number(last.epoch.toFixed(1))}` : "";
     this.parts.train.querySelector(".charts").replaceChildren(...(run.curves.length ? charts(run.curves) : []));
     this.told?.(this.usable ? run.samples : []);
     this.parts.train.querySelector(".samples").replaceChildren(...(run.samples.length ? [this.table(run.samples)] : []));

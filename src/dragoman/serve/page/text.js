@@ -1,6 +1,7 @@
 // Text as text: nothing in it is obeyed, and what cannot be seen is shown as a sign.
 
 const SIGNS = { "\n": "↵", "\t": "⇥", "\r": "␍", " ": "␣" };
+export const END = "■"; // how an end is shown: in every font
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u;
 const JOINERS = "\u200c\u200d"; // they shape the letters beside them
 
@@ -43,8 +44,8 @@ export function safely(text, keep = "\n\t") {
 export function label(token) {
   const plain = token.replace(/^▁(?=.)/u, "");
   if (!plain) return ["∅"];
-  if (plain === "<unk>") return [make("span", { class: "sign", title: "a symbol that the model does not know" }, "⍰")];
-  if (plain === "</s>") return [make("span", { class: "sign" }, "⏹")];
+  if (plain === "<unk>") return [make("span", { class: "code", title: "a symbol that the model does not know" }, "?")];
+  if (plain === "</s>") return [make("span", { class: "sign" }, END)];
   return safely([...plain].map((char) => SIGNS[char] ?? (char === "▁" ? "␣" : char)).join(""), "");
 }
 
