@@ -51,7 +51,7 @@ def open_tab(browser: Any) -> Iterator[Callable[..., Any]]:
         context = browser.new_context(**{"viewport": DESKTOP, **options})
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(30_000)  # busy machines are slow
         page.complaints = []
         page.on("console", lambda m: m.type == "error" and page.complaints.append(m.text))
         page.on("pageerror", lambda error: page.complaints.append(str(error)))

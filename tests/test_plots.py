@@ -124,6 +124,13 @@ def test_labels_show_what_cannot_be_seen() -> None:
     assert labels.fonts == [text.BASE_FONT]
 
 
+def test_letters_stand_upright_beside_unknown_ones() -> None:
+    axes = alignment(np.eye(3), ["a", "<unk>", "</s>"], list("xyz")).figure.axes[0]
+    shown = axes.get_xticklabels()
+    assert [label.get_text() for label in shown] == ["a", "\ufffd", "</s>"]
+    assert {label.get_rotation() for label in shown} == {0.0}
+
+
 def test_long_tokens_are_cut() -> None:
     (label,) = text.labels(["x" * 100], ["y"], "").source
     assert len(label) == text.LONGEST

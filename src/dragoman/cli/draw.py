@@ -102,6 +102,7 @@ def curves(models: tuple[Path, ...], output: Path, metric: str | None) -> None:
 def lengths(models: tuple[Path, ...], data: tuple[str, ...], output: Path, **given: Any) -> None:
     """Draw how good MODELS are on sources of different length."""
     from dragoman.evaluate import read_exam, split
+    from dragoman.plots.curves import TITLES
     from dragoman.plots.lengths import Bucket, by_length
 
     first = load(models[0])
@@ -116,7 +117,7 @@ def lengths(models: tuple[Path, ...], data: tuple[str, ...], output: Path, **giv
             score = judged.scores(part.items)[len(exam.names) - 1]
             low, high = score.interval or (score.value, score.value)
             row.append(Bucket(part.name, len(part.items), score.value, low, high))
-            shown = score.name
+            shown = TITLES.get(exam.names[-1], score.name)
         systems[_name(model, models)] = row
     reader = first.fields.source
     unit = getattr(reader.spec, "units", "symbol") if reader else "symbol"

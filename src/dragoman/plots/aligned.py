@@ -11,7 +11,8 @@ from dragoman.plots.canvas import INK, SOFT, WIDEST, Floats, Picture, canvas, ke
 from dragoman.plots.labels import Labels, as_is, labels, visual, widest, width
 
 SIDE: dict[str, Any] = {"fontsize": 8, "color": SOFT}  # the names of both sides
-END = "</s>"  # of a source: it is not worth turning all others for it
+SIGNS = ("</s>", "<unk>")  # of a source: it is not worth turning all others for them
+UNKNOWN = "\ufffd"  # <unk> where there is room for a letter alone
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,7 +77,9 @@ def _heat(weights: Floats, given: Labels) -> "Figure":
     axes.grid(which="minor", color="#e4e8ec", linewidth=min(0.6, 3 * cell))
     axes.xaxis.tick_top()
     axes.tick_params(which="both", length=0, pad=4)
-    turn = 90 if widest([token for token in source if token != END] or [""]) > 2 else 0
+    turn = 90 if widest([token for token in source if token not in SIGNS] or [""]) > 2 else 0
+    if not turn:
+        source = [UNKNOWN if token == "<unk>" else token for token in source]
     _write(axes.xaxis, np.arange(0.0, columns), source, given.fonts, cell, turn)
     _write(axes.yaxis, np.arange(0.0, rows), given.target, given.fonts, cell)
     axes.xaxis.set_label_position("top")

@@ -86,7 +86,7 @@ def canvas(width: float, height: float) -> "tuple[Figure, Axes]":
     return figure, axes
 
 
-def key(axes: "Axes", picture: Any, top: float, width: float, height: float) -> None:
+def key(axes: "Axes", picture: Any, top: float, width: float, height: float) -> "Axes":
     """A small scale at the top right of a plot of so many inches: how dark which weight is."""
     share = min(1.0, 1.6 / height)
     scale = axes.inset_axes((1 + 0.12 / width, 1 - share, 0.09 / width, share))
@@ -94,6 +94,7 @@ def key(axes: "Axes", picture: Any, top: float, width: float, height: float) -> 
     bar.set_label("attention weight", fontsize=7)
     bar.outline.set_visible(False)
     scale.tick_params(labelsize=7, length=0, pad=2)
+    return scale
 
 
 def grid(figure: "Figure", rows: int, columns: int, **more: Any) -> "Sequence[Axes]":

@@ -47,7 +47,8 @@ def over_picture(
         _photo(place, image, faded=True)
         light = _glow(place, share, _top(weights), (tall, wide))
         place.set_title(token, fontsize=11, pad=3, **as_is(shown.fonts))
-    key(places[columns - 1], light, _top(weights), 1.9, 1.9 * min(tall / wide, 2))
+    scale = key(places[columns - 1], light, _top(weights), 1.9, 1.9 * min(tall / wide, 2))
+    scale.set_facecolor("#a8a8a8")  # light shows on grey, as in the pictures
     for spare in places[len(tokens) + 1 :]:
         spare.set_visible(False)
     if title:
