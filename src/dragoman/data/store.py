@@ -5,6 +5,7 @@ what a killed build left behind the last block is cut off and written anew.
 """
 
 import json
+import mmap
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -14,11 +15,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dragoman.core import Padded
 from dragoman.data.batches import Ragged
+from dragoman.data.columns import Ints
 from dragoman.errors import UserError
 
 BLOCK = 50_000  # rows between two savings of the state
+OFTEN = 8  # batches after which pages that were read are let go of
 STATE = "state.json"
+KINDS = np.int32, np.int64  # of symbols, and of where rows end
 Row = Sequence[Sequence[int]]  # one sequence of symbols per column
 
 
@@ -72,8 +77,7 @@ class Store:
     def _map(self, column: int, state: dict[str, Any]) -> Ragged:
         if not state["symbols"][column]:  # an empty file cannot be mapped
             return Ragged(np.empty(0, np.int32), np.zeros(state["rows"] + 1, np.int64))
-        flat = np.memmap(self._path(column, "symbols"), np.int32, "r")
-        return Ragged(flat, np.memmap(self._path(column, "ends"), np.int64, "r"))
+        return Mapped(self._path(column, "symbols"), self._path(column, "ends"))
 
     def _append(self, block: "_Block", state: dict[str, Any]) -> None:
         for column, (flat, lengths) in enumerate(block.columns):
@@ -103,6 +107,30 @@ class Store:
 
     def _path(self, column: int, kind: str) -> Path:
         return self.folder / f"{column}.{kind}"
+
+
+class Mapped(Ragged):
+    """Rows in files. What was read is let go of now and then: the system keeps it at hand while
+    there is room, but it is no longer this process's memory, which would grow to the files' size.
+    """
+
+    def __init__(self, symbols: Path, ends: Path) -> None:
+        self.maps = [_mapped(symbols), _mapped(ends)]
+        super().__init__(*(np.frombuffer(m, k) for m, k in zip(self.maps, KINDS, strict=True)))
+        self.reads = 0
+
+    def pad(self, rows: Sequence[int] | Ints) -> Padded:
+        found = super().pad(rows)
+        self.reads += 1
+        if self.reads % OFTEN == 0 and hasattr(mmap, "MADV_DONTNEED"):
+            for one in self.maps:
+                one.madvise(mmap.MADV_DONTNEED)
+        return found
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 class _Block:

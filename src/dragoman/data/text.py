@@ -228,9 +228,14 @@ class Subwords(Units):
 
     @classmethod
     def learn(cls, lines: Iterable[str], size: int, min_count: int) -> "Subwords":
-        from sentencepiece import SentencePieceTrainer, set_min_log_level
+        from sentencepiece import (
+            SentencePieceTrainer,
+            set_min_log_level,
+            set_random_generator_seed,
+        )
 
         set_min_log_level(2)
+        set_random_generator_seed(1)  # of the lines that are looked at, where there are many
         out = io.BytesIO()
         try:
             SentencePieceTrainer.train(
