@@ -120,6 +120,21 @@ def test_5_weights_of_another_model_are_refused(verb: Callable, model: Path, pai
     refused(verb("predict", model, stdin=b"abc\n"), "the config wants")
 
 
+@pytest.mark.parametrize(
+    ("scale", "code", "message"),
+    [(float("nan"), 2, "not finite"), (1e38, 1, "no answer has a finite score")],
+)
+def test_5_weights_that_are_no_numbers_are_refused(
+    verb: Callable, model: Path, scale: float, code: int, message: str
+) -> None:
+    place = model / "model.safetensors"
+    weights = checkpoint.unpack(place.read_bytes(), place)
+    forge(model, place.name, checkpoint.pack({name: w * scale for name, w in weights.items()}))
+    ran = verb("predict", model, stdin=b"abc\n")
+    assert ran.code == code, ran
+    assert message in ran.err
+
+
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "progress.json"])
 def test_5_a_damaged_checkpoint_is_refused(verb: Callable, model: Path, name: str) -> None:
     file = newest(model) / name

@@ -271,7 +271,7 @@ def restore(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None
 
 
 def compare(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
-    """Refuse weights that are not a model's own: other names, shapes or types."""
+    """Refuse weights that are not a model's own: other names, shapes or types, or no numbers."""
     mine = lasting(model)
     if weights.keys() != mine.keys():
         odd = sorted(weights.keys() ^ mine.keys())[0]
@@ -282,6 +282,8 @@ def compare(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None
                 f"{path}: '{name}' is {tuple(weights[name].shape)}, "
                 f"the config wants {tuple(parameter.shape)}"
             )
+        if not bool(weights[name].isfinite().all()):
+            raise UserError(f"{path}: '{name}' has numbers that are not finite: no model learns so")
 
 
 def pack(tensors: Mapping[str, Tensor]) -> bytes:

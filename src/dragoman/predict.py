@@ -18,7 +18,7 @@ from dragoman.data.files import UnreadableError
 from dragoman.data.seen import Seen
 from dragoman.data.text import Listed
 from dragoman.decode import Asked, Query, ask, decode, team
-from dragoman.errors import UserError
+from dragoman.errors import DragomanError, UserError
 from dragoman.examples import encode
 from dragoman.kernels.packed import Precision
 from dragoman.looked import Looked, labels, layouts, looked, source_words
@@ -224,6 +224,8 @@ class Predictor:
                     ranked.append(self._one(query, tokens[b][k], log_probs[b][k], seen))
             if options.replace_unknown:
                 ranked = [self._known(query, one) for one in ranked]
+            if not ranked:
+                raise DragomanError("no answer has a finite score: the model's weights are broken")
             order = arrange([one.text for one in ranked], [one.score for one in ranked], options)
             best, *rest = (ranked[i] for i in order)
             results.append(replace(best, alternatives=tuple(rest)))
