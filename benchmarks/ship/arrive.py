@@ -35,8 +35,8 @@ class Left(NamedTuple):
     spelled: bool = False  # whether it reads characters, or symbols with blanks between them
 
 
-def call(*command: object, given: Path | None = None, folder: Path | None = None) -> None:
-    """Run a toolkit's own command; it may read its own pickles."""
+def call(*command: object, given: Path | None = None, folder: Path | None = None) -> str:
+    """What a toolkit's own command prints; it may read its own pickles."""
     own = {**os.environ, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"}
     own.pop("PYTHONPATH", None)
     words = [str(word) for word in command]
@@ -46,6 +46,7 @@ def call(*command: object, given: Path | None = None, folder: Path | None = None
     )
     if done.returncode:
         sys.exit(f"{' '.join(words)}: {(done.stderr or done.stdout)[-2000:]}")
+    return done.stdout
 
 
 def written(path: Path, tree: dict[str, Any]) -> Path:
@@ -122,9 +123,7 @@ def joeynmt(work: Path, steps: int) -> Left:
     for beam in (1, BEAM):
         tree["testing"] |= {"beam_size": beam, "beam_alpha": -1, "load_model": str(checkpoint)}
         config = written(work / "joeynmt.yaml", tree)
-        out = work / f"joeynmt.{beam}"
-        call(*tool, "translate", config, "-o", out, given=work / "test.src")
-        found[beam] = lines(out)
+        found[beam] = call(*tool, "translate", config, given=work / "test.src").splitlines()
     return Left(checkpoint, found)
 
 
