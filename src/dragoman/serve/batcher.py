@@ -21,6 +21,7 @@ from dragoman.serve.settings import Settings
 LOG = logging.getLogger("uvicorn.error")  # the server's own
 PATIENCE = 0.3  # of the time of a batch, for which the next one may be held up ...
 PAUSE = 0.1  # ... and after which nobody else is coming
+LONG = 0.3  # seconds: a batch that took longer holds up the next one no longer for it
 
 
 class FullError(Exception):
@@ -129,7 +130,7 @@ class Batcher:
             begun = time.monotonic()
             if batch:
                 self._answer(batch)
-                self._last, self._took = len(batch), time.monotonic() - begun
+                self._last, self._took = len(batch), min(LONG, time.monotonic() - begun)
             for job, strokes in list(self.writing):
                 self._advance(job, strokes)
 
