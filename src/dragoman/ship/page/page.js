@@ -110,13 +110,14 @@ function shareLine({ text, score }) {
   return line;
 }
 
-const shown = (token) => (token === "</s>" ? "⏎" : token === " " ? "␣" : token.replaceAll("\u2581", "␣"));
+const SIGNS = { "</s>": "⏎", " ": "␣", "<unk>": "□" };
+const shown = (token) => SIGNS[token] ?? token.replaceAll("\u2581", "␣");
 
 function heat({ tokens, looked }, source) {
-  const table = element("table");
+  const table = element("table", "", source.length > 24 ? "dense" : "");
   const head = table.createTHead().insertRow();
   head.append(element("th"));
-  const long = source.some((token) => token.length > 2 && token !== "</s>");
+  const long = source.some((token) => shown(token).length > 2);
   for (const token of source) head.append(element("th", shown(token), long ? "long" : ""));
   const body = table.createTBody();
   looked.forEach((weights, t) => {
