@@ -67,7 +67,7 @@ export class Panel {
     const wanted = this.model.columns.map((column) => column.kind);
     if (wanted.length && wanted.join() !== fields.map((field) => field.kind).join()) return this.fail(`This model reads ${wanted.join(" and ")}.`);
     const file = fields.find((field) => isFile(field.kind));
-    const texts = fields.filter((field) => field !== file).map((field) => field.value);
+    const texts = fields.filter((field) => field !== file).map((field) => (wanted.length ? field.value.replace(/\n+$/, "") : field.value)); // Enter is no part of a text
     if (file ? !file.value : wanted.length && !texts.some((text) => text.trim())) return this.blank();
     const inputs = file ? texts : [texts.length > 1 ? texts : texts[0]];
     const body = { model: this.name, file: file?.value, inputs, alignment: true, choices: LIKELY, prefix: this.prefix, ...options };

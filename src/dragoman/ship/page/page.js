@@ -77,7 +77,7 @@ async function answer() {
   const options = about.search.sample ? { seed: seed++ } : { beam, n_best: Math.min(5, Math.max(beam, 3)) };
   try {
     await ready;
-    const { found, ms } = await tell({ inputs: [fields.map((area) => area.value)], options });
+    const { found, ms } = await tell({ inputs: [fields.map(text)], options });
     if (mine === turn) show(found[0], ms);
   } catch (error) {
     $("answer").className = "error";
@@ -109,6 +109,9 @@ function shareLine({ text, score }) {
   line.append(words, bar, element("span", percent(share), "share"));
   return line;
 }
+
+// A break at the end is the Enter key, no part of a text; a language model may go on from it.
+const text = (area) => (about.sources.length ? area.value.replace(/\n+$/, "") : area.value);
 
 const SIGNS = { "</s>": "⏎", " ": "␣", "<unk>": "□" };
 const shown = (token) => SIGNS[token] ?? token.replaceAll("\u2581", "␣");
