@@ -12,7 +12,7 @@ from dragoman.kernels import native
 from dragoman.kernels.choice import has_native, has_triton
 from dragoman.kernels.contract import full
 from dragoman.kernels.packed import halved
-from dragoman.kernels.products import laid, outer, times, total
+from dragoman.kernels.products import laid, outer, total
 
 SCORES = {"cpu": 1 << 22, "cuda": 1 << 28}  # as many at a time; a GPU wants few large products
 # features (n, F) and targets -> the gradient of their scores; what is minimised and −Σ log p (2,)
@@ -54,7 +54,7 @@ class _Entropy(torch.autograd.Function):
         xs, by, learns = features.to(kind).contiguous(), weight.to(kind), any(ctx.needs_input_grad)
         rows = max(1, SCORES.get(xs.device.type, 1 << 22) // len(weight))
         sums = torch.zeros(2, dtype=full(kind), device=xs.device)
-        slope, quick = _sloper(weight, bias, smoothing, by), has_native(xs.device, kind)
+        slope = _sloper(weight, bias, smoothing, by)
         dx, grads = (
             torch.empty_like(xs),
             [torch.zeros_like(t) for t in (weight, bias) if not len(xs)],
@@ -65,10 +65,7 @@ class _Entropy(torch.autograd.Function):
             sums += heard
             if learns:
                 into = dx[begin : begin + rows]
-                if quick:
-                    into.copy_(times(slopes, by.t()))
-                else:
-                    torch.mm(slopes, by, out=into)
+                torch.mm(slopes, by, out=into)
                 more = [outer(slopes, x).to(weight.dtype), total(slopes).to(bias.dtype)]
                 grads = [a.add_(b) for a, b in zip(grads, more, strict=True)] if begin else more
         if learns:

@@ -48,10 +48,7 @@ class _Linear(torch.autograd.Function):
         rows, by = x.flatten(0, -2).to(kind).contiguous(), weight.to(kind)
         ctx.save_for_backward(rows, by)
         ctx.shape, ctx.kind, ctx.biased = x.shape, x.dtype, bias is not None
-        if low:
-            out = times(rows, by, None if bias is None else bias.to(kind)).float()
-        else:
-            out = laid(weight, bias, low)(rows)
+        out = times(rows, by, None if bias is None else bias.to(kind)).float()
         return out.view(*x.shape[:-1], len(weight))
 
     @staticmethod
