@@ -264,3 +264,23 @@ def test_routines_are_compiled_once_and_checked(monkeypatch: pytest.MonkeyPatch,
 def test_arrays_of_another_type_are_refused() -> None:
     with pytest.raises(TypeError, match="bfloat16"):
         native.tanh_sum([torch.zeros(2, 3, dtype=torch.bfloat16)])
+
+
+@compiled
+def test_products_see_no_weights_with_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """oneDNN multiplies by a slice of a matrix a thousand times slower than by a copy of it."""
+    plain, seen = products.times, []
+
+    def watched(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        seen.append(weight.is_contiguous() or weight.t().is_contiguous())
+        return plain(x, weight, bias)
+
+    monkeypatch.setattr(products, "times", watched)
+    x, whole = torch.randn(32, 5, requires_grad=True), torch.randn(7, 9)
+    for weight in (whole[:, 2:7], whole[:, 2:7].contiguous()):
+        out = products.linear(x, weight)
+        (slope,) = torch.autograd.grad(out.sum(), x)
+        assert torch.allclose(out, functional.linear(x, weight), atol=1e-5)
+        assert torch.allclose(slope, weight.sum(0).expand(32, -1), atol=1e-5)
+    assert seen
+    assert all(seen)

@@ -21,7 +21,6 @@ from dragoman.data.columns import Ints
 from dragoman.errors import UserError
 
 BLOCK = 50_000  # rows between two savings of the state
-OFTEN = 8  # batches after which pages that were read are let go of
 STATE = "state.json"
 KINDS = np.int32, np.int64  # of symbols, and of where rows end
 Row = Sequence[Sequence[int]]  # one sequence of symbols per column
@@ -110,19 +109,17 @@ class Store:
 
 
 class Mapped(Ragged):
-    """Rows in files. What was read is let go of now and then: the system keeps it at hand while
+    """Rows in files. What was read for a batch is let go of: the system keeps it at hand while
     there is room, but it is no longer this process's memory, which would grow to the files' size.
     """
 
     def __init__(self, symbols: Path, ends: Path) -> None:
         self.maps = [_mapped(symbols), _mapped(ends)]
         super().__init__(*(np.frombuffer(m, k) for m, k in zip(self.maps, KINDS, strict=True)))
-        self.reads = 0
 
     def pad(self, rows: Sequence[int] | Ints) -> Padded:
         found = super().pad(rows)
-        self.reads += 1
-        if self.reads % OFTEN == 0 and hasattr(mmap, "MADV_DONTNEED"):
+        if hasattr(mmap, "MADV_DONTNEED"):
             for one in self.maps:
                 one.madvise(mmap.MADV_DONTNEED)
         return found
