@@ -1,5 +1,6 @@
 """From files, or pairs in memory, to a model folder."""
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from dragoman.config import Config, resolve, validate
 from dragoman.corpus import Corpus, Running, load_corpus
 from dragoman.crew import Crew, crewed, restarted
 from dragoman.data.rows import Table, table_of
-from dragoman.errors import UserError
+from dragoman.errors import DragomanError, UserError
 from dragoman.predict import Predictor, load
 from dragoman.progress import Reporter
 from dragoman.recipes import Tree, merge
@@ -195,7 +196,8 @@ def _probe(folder: Path, occupied: bool) -> None:
         (folder / PROBE).write_bytes(b"")
         (folder / PROBE).unlink()
     except OSError as error:
-        raise UserError(f"{folder}: cannot be written: {error.strerror}") from None
+        kind = DragomanError if error.errno == errno.ENOSPC else UserError  # a disk fills by itself
+        raise kind(f"{folder}: cannot be written: {error.strerror}") from None
 
 
 @contextmanager

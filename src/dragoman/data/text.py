@@ -228,17 +228,13 @@ class Subwords(Units):
 
     @classmethod
     def learn(cls, lines: Iterable[str], size: int, min_count: int) -> "Subwords":
-        from sentencepiece import (
-            SentencePieceTrainer,
-            set_min_log_level,
-            set_random_generator_seed,
-        )
+        import sentencepiece
 
-        set_min_log_level(2)
-        set_random_generator_seed(1)  # of the lines that are looked at, where there are many
+        sentencepiece.set_min_log_level(2)
+        sentencepiece.set_random_generator_seed(1)  # of lines that are looked at, of many
         out = io.BytesIO()
         try:
-            SentencePieceTrainer.train(
+            sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=(cls._escape(line) for line in lines),
                 model_writer=out,
                 vocab_size=size,

@@ -68,9 +68,9 @@ def slopes(scores: Tensor, targets: Tensor, smoothing: float) -> Tensor:
 
 def slopes_low(scores: Tensor, bias: Tensor, targets: Tensor, smoothing: float) -> Tensor:
     """The same for scores in bfloat16 that still lack their bias (V,)."""
-    sums, bits = bias.new_empty(len(scores), 2), scores.view(torch.int16)
-    lead = bits, scores.stride(0), bias.contiguous(), targets.contiguous()
-    call("slopes_low", *lead, smoothing, sums, *scores.shape)
+    whole, bits = bias.float().contiguous(), scores.view(torch.int16)
+    sums, lead = whole.new_empty(len(scores), 2), (bits, scores.stride(0), whole)
+    call("slopes_low", *lead, targets.contiguous(), smoothing, sums, *scores.shape)
     return _heard(sums, smoothing)
 
 
