@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -186,3 +187,18 @@ class Table:
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
         return zip(*self.columns, strict=True)
+
+
+def some(lines: Iterable[str], many: int) -> list[str]:
+    """At most so many of the lines, each as likely as any other; of the same lines always the same.
+
+    >>> some("abc", 5), len(some("abcdef" * 9, 4))
+    (['a', 'b', 'c'], 4)
+    """
+    chance, kept = random.Random(1), []
+    for number, line in enumerate(lines):
+        if number < many:
+            kept.append(line)
+        elif (place := chance.randrange(number + 1)) < many:
+            kept[place] = line
+    return kept

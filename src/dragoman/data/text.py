@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from dragoman.core import SPECIALS, UNK
+from dragoman.data.strings import some
 from dragoman.errors import UserError
 
 UnitName = Literal["char", "word", "subword", "bytes", "label", "features", "position"]
@@ -231,11 +232,10 @@ class Subwords(Units):
         import sentencepiece
 
         sentencepiece.set_min_log_level(2)
-        sentencepiece.set_random_generator_seed(1)  # of lines that are looked at, of many
         out = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=(cls._escape(line) for line in lines),
+                sentence_iterator=map(cls._escape, some(lines, SUBWORD_SENTENCES)),
                 model_writer=out,
                 vocab_size=size,
                 hard_vocab_limit=False,  # little text makes a smaller model, not an error
@@ -248,8 +248,7 @@ class Subwords(Units):
                 bos_id=1,
                 eos_id=2,
                 unk_id=UNK,
-                input_sentence_size=SUBWORD_SENTENCES,
-                shuffle_input_sentence=True,
+                shuffle_input_sentence=False,
                 max_sentence_length=1 << 16,
                 num_threads=2,  # fixed: the same text gives the same model on every machine
                 minloglevel=2,
