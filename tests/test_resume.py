@@ -195,7 +195,7 @@ def test_3_rows_drawn_from_several_files(tmp_path: Path) -> None:
 @pytest.mark.skipif(native.routines() is None, reason="there is no C compiler")
 @pytest.mark.parametrize("cell", ["gru", pytest.param("lstm", marks=pytest.mark.slow)])
 def test_3_routines_in_c(tmp_path: Path, cell: str) -> None:
-    """Sizes that keep two threads busy."""
+    """With one thread: a forked process lacks those of its parent."""
     rows = [(" ".join(words(8, seed)), words(1, seed + 1)[0]) for seed in range(36)]
     units = {"units": "char"}
     tree = over(SPEEDY, data={"dev_rows": 4, "source": units, "target": units})
@@ -209,7 +209,7 @@ def test_3_routines_in_c(tmp_path: Path, cell: str) -> None:
     tree = over(tree, train={"batch_size": 32, "kernel": "native", "metric": "loss"})
 
     def run(name: str) -> None:
-        torch.set_num_threads(2)
+        torch.set_num_threads(1)
         dragoman.train(rows, tmp_path / name, config=tree, resume=True, quiet=True)
 
     assert ended(fork(lambda: run("whole")), within=120) == 0
