@@ -44,6 +44,19 @@ def test_a_model_that_arrives_prices_answers_as_before(name: str, tmp_path: Path
         assert answer.alignment.shape[1] == len(answer.source)
 
 
+def test_the_output_layer_of_opennmt_goes_by_either_name(tmp_path: Path) -> None:
+    """What its own command saves today is called otherwise than what older ones did."""
+    with torch.serialization.safe_globals([argparse.Namespace]):
+        content = torch.load(GOLDEN / "opennmt-general.pt", weights_only=True)
+    assert set(content["generator"]) == {"0.weight", "0.bias"}
+    content["generator"] = {name[2:]: tensor for name, tensor in content["generator"].items()}
+    torch.save(content, tmp_path / "new.pt")
+    arrive(GOLDEN / "opennmt-general.pt", "opennmt-py", tmp_path / "older")
+    arrive(tmp_path / "new.pt", "opennmt-py", tmp_path / "newer")
+    older, newer = (tmp_path / name / "model.safetensors" for name in ("older", "newer"))
+    assert older.read_bytes() == newer.read_bytes()
+
+
 def test_trust_must_be_said(verb: Callable[..., Ran], tmp_path: Path) -> None:
     command = ("import", GOLDEN / "opennmt-dot.pt", "--from", "opennmt-py", "-o", tmp_path / "m")
     ran = verb(*command)

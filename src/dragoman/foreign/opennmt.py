@@ -40,8 +40,9 @@ def read(content: Any, path: Path) -> Arrived:
 
 
 def _generator(content: Any) -> dict[str, Tensor]:
-    """The output layer, which stands apart."""
-    return {f"generator.{name}": tensor for name, tensor in (content["generator"] or {}).items()}
+    """The output layer, which stands apart; in older checkpoints, as the first of two."""
+    found = (content["generator"] or {}).items()
+    return {f"generator.{name.removeprefix('0.')}": tensor for name, tensor in found}
 
 
 def _check(options: dict[str, Any], vocabularies: Any) -> None:
@@ -70,8 +71,8 @@ def _weights(
     found = {
         "encoder.table.weight": source.arrange(tensors.take(LUT.format("encoder"))),
         "head.table.weight": table,
-        "head.weight": target.arrange(tensors.take("generator.0.weight")),
-        "head.bias": target.arrange(tensors.take("generator.0.bias")[:, None])[:, 0],
+        "head.weight": target.arrange(tensors.take("generator.weight")),
+        "head.bias": target.arrange(tensors.take("generator.bias")[:, None])[:, 0],
         **layers(tensors, "encoder.rnn", "encoder.reader.layers", options["enc_layers"], both),
     }
     for level in range(count):
