@@ -31,6 +31,13 @@ def fault_of(item: pytest.Item) -> int | None:
     return int(named[1]) if named else None
 
 
+def told(report: pytest.TestReport) -> str:
+    """What came of a test; of one that was skipped, also why."""
+    if isinstance(report.longrepr, tuple):
+        return f"skipped ({report.longrepr[2].removeprefix('Skipped: ')})"
+    return report.outcome
+
+
 class Ledger:
     """A plugin of pytest that keeps only the tests of faults, and notes what came of them."""
 
@@ -48,7 +55,7 @@ class Ledger:
             return
         name = report.nodeid.split("[")[0].split("::", 1)
         key = self.rows[report.nodeid], f"`{Path(name[0]).name}` {name[1]}"
-        self.results.setdefault(key, Counter())[report.outcome] += 1
+        self.results.setdefault(key, Counter())[told(report)] += 1
 
     def table(self) -> str:
         """Row, test, result, and what the row asks for."""
@@ -57,9 +64,12 @@ class Ledger:
         for row, what in known.items():
             mine = sorted((test, found) for (r, test), found in self.results.items() if r == row)
             for test, found in mine or [("", Counter({"no test in this run": 1}))]:
-                told = ", ".join(f"{n} {outcome}" for outcome, n in sorted(found.items()))
-                lines.append(f"| {row} | {what} | {test} | {told} |")
+                lines.append(f"| {row} | {what} | {test} | {listed(found)} |")
         return "\n".join(lines)
+
+
+def listed(found: Counter[str]) -> str:
+    return ", ".join(f"{n} {outcome}" for outcome, n in sorted(found.items()))
 
 
 def faults() -> dict[int, str]:
@@ -74,7 +84,7 @@ def main() -> int:
     code = pytest.main(["-q", "-p", "no:cacheprovider", here, *sys.argv[1:]], plugins=[ledger])
     total = sum((found for found in ledger.results.values()), Counter[str]())
     about = (
-        f"{sum(total.values())} tests: {', '.join(f'{n} {o}' for o, n in sorted(total.items()))}. "
+        f"{total.total()} tests: {listed(total)}. "
         f"Python {platform.python_version()}, torch {torch.__version__}, dragoman "
         f"{dragoman.__version__}, {platform.system()} {platform.machine()}."
     )
