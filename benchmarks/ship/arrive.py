@@ -105,8 +105,8 @@ def joeynmt(work: Path, steps: int) -> Left:
             **{"optimizer": "adamw", "learning_rate": 0.003, "batch_size": 64},
             **{"batch_type": "sentence", "epochs": 1000, "updates": steps},
             **{"validation_freq": steps, "logging_freq": steps, "overwrite": True},
-            **{"early_stopping_metric": "loss", "scheduling": "exponential", "shuffle": True},
-            "print_valid_sents": [0],
+            **{"early_stopping_metric": "loss", "shuffle": True, "print_valid_sents": [0]},
+            **{"scheduling": "exponential", "decrease_factor": 0.99},  # halved unless told so
         },
         "model": {
             "initializer": "xavier_uniform",
