@@ -129,6 +129,7 @@ def test_letters_stand_upright_beside_unknown_ones() -> None:
     shown = axes.get_xticklabels()
     assert [label.get_text() for label in shown] == ["a", "\ufffd", "</s>"]
     assert {label.get_rotation() for label in shown} == {0.0}
+    assert axes.get_xlabel() == "input (\ufffd: not in the alphabet)"
 
 
 def test_long_tokens_are_cut() -> None:

@@ -83,7 +83,8 @@ def _heat(weights: Floats, given: Labels) -> "Figure":
     _write(axes.xaxis, np.arange(0.0, columns), source, given.fonts, cell, turn)
     _write(axes.yaxis, np.arange(0.0, rows), given.target, given.fonts, cell)
     axes.xaxis.set_label_position("top")
-    axes.set_xlabel("input", **SIDE)
+    strange = f" ({UNKNOWN}: not in the alphabet)" if UNKNOWN in source else ""
+    axes.set_xlabel("input" + strange, fontfamily=given.fonts, **SIDE)
     axes.set_ylabel("output", **SIDE)
     _title(axes, given)
     key(axes, picture, float(top), columns * cell, rows * cell)
