@@ -57,6 +57,8 @@ def test_people_type_and_see_the_answer(tab: Any, server: Running, tiny: Predict
     ranked = tab.locator(".rank .list .what").all_inner_texts()
     found = tiny("fedcb", beam=5, n_best=5)
     assert ranked == [found.text, *(one.text for one in found.alternatives)]
+    bars = tab.locator(".rank .share i").evaluate_all("all => all.map(one => one.clientWidth)")
+    assert bars == sorted(bars, reverse=True)  # they show what answers are ranked by
     assert tab.locator(".spoken").inner_text() == tiny("fedcb", beam=1).text
     assert len(screenshot(tab, "typed")) > 20_000
 

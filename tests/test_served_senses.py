@@ -4,11 +4,13 @@ import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
 
 import dragoman
+from browser import DESKTOP, PHONE
 from conftest import Ran
 from dragoman.predict import Predictor
 
@@ -159,25 +161,54 @@ def test_pictures_do_not_tell_where_they_were(server: Running) -> None:
     assert all("/" not in text for one in run["samples"] for text in one["source"])
 
 
-def test_a_sound_is_sent_as_it_is(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def listener(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of sounds a little longer than 0.4 seconds, and a model that has heard them."""
     soundfile = pytest.importorskip("soundfile")
-    rng = np.random.default_rng(0)
+    folder, rng = tmp_path_factory.mktemp("sounds"), np.random.default_rng(0)
     for number in range(12):
-        wave = np.sin(np.arange(3000) * (0.1 + 0.1 * (number % 3))) + 0.01 * rng.normal(size=3000)
-        soundfile.write(tmp_path / f"{number}.flac", wave * 0.5, 8000)
+        wave = np.sin(np.arange(3240) * (0.1 + 0.1 * (number % 3))) + 0.01 * rng.normal(size=3240)
+        soundfile.write(folder / f"{number}.flac", wave * 0.5, 8000)
     rows = (f"{number}.flac\t{'abc'[number % 3]}\n" for number in range(12))
-    (tmp_path / "train.tsv").write_text("".join(rows))
-    folder = tmp_path / "listener"
-    table = str(tmp_path / "train.tsv")
-    model = dragoman.train(table, folder, recipe="las-small", config=LISTENER, quiet=True)
-    alone = model(str(tmp_path / "1.flac"), beam=2)
-    with serving(folder) as server:
-        content = (tmp_path / "1.flac").read_bytes()
+    (folder / "train.tsv").write_text("".join(rows))
+    table, model = str(folder / "train.tsv"), folder / "listener"
+    dragoman.train(table, model, recipe="las-small", config=LISTENER, quiet=True)
+    return folder
+
+
+def test_a_sound_is_sent_as_it_is(listener: Path) -> None:
+    alone = dragoman.load(listener / "listener")(str(listener / "1.flac"), beam=2)
+    with serving(listener / "listener") as server:
+        content = (listener / "1.flac").read_bytes()
         reply = send(server, content, "audio/flac", beam=2, alignment="true")
         (found,) = reply.json()["predictions"]
         assert found["tokens"] == list(alone.tokens)
         assert found["attention"] is None or found["attention"]["over"] == "times"
         assert send(server, b"RIFFnoise", "audio/wav").status_code == 422
+
+
+def test_a_sound_is_dropped_on_the_page(open_tab: Any, listener: Path) -> None:
+    with serving(listener / "listener") as server:
+        for size in (DESKTOP, PHONE):
+            tab = open_tab(viewport=size)
+            tab.goto(f"{server.address}/#{urlencode({'p': '["a"]'})}")
+            assert "once there is a sound" in tab.locator(".text.empty").inner_text()
+            tab.set_input_files("input[type=file]", listener / "1.flac")
+            _hear(tab)
+
+
+def _hear(tab: Any) -> None:
+    """The spectrogram and all that is written below it lie inside their card."""
+    tab.wait_for_selector(".text .token.end")
+    tab.locator(".text .token").first.hover()
+    assert tab.locator(".bar-row.lit").get_attribute("data-at") == "0"
+    assert tab.locator(".spectrum").evaluate("node => node.complete && node.naturalWidth > 0")
+    cut = tab.evaluate(
+        "(() => { const right = document.querySelector('.spectrum').getBoundingClientRect().right;"
+        " return [...document.querySelectorAll('.ticks span')]"
+        ".filter(node => node.getBoundingClientRect().right > right + 1).length; })()"
+    )
+    assert (cut, tab.locator(".ticks span").count()) == (0, 4)
 
 
 def test_a_picture_is_dropped_on_the_page(tab: Any, server: Running, gallery: Path) -> None:

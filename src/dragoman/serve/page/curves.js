@@ -25,7 +25,7 @@ function chart(title, rows, series) {
   const all = lines.flatMap((line) => line.points);
   const keys = lines.filter((line) => line.about).map((line, at) => make("span", { class: at ? "key second" : "key" }, line.about));
   const last = lines.at(-1).points.at(-1);
-  const caption = make("figcaption", {}, make("span", {}, title), ...(keys.length ? [make("span", {}, ...keys.flatMap((key) => [key, " "]))] : [make("span", {}, last ? round(last[1]) : "")]));
+  const caption = make("figcaption", {}, make("span", {}, title), ...(keys.length ? [make("span", {}, ...keys)] : [make("span", {}, last ? round(last[1]) : "")]));
   return make("figure", { class: "chart", role: "img", "aria-label": `${title}: ${last ? round(last[1]) + " at step " + last[0] : "no figures yet"}` }, caption, plot(all, lines));
 }
 
@@ -38,7 +38,7 @@ function plot(all, lines) {
   const ticks = nice(low, high);
   [low, high] = [Math.min(low, ticks[0]), Math.max(high, ticks.at(-1))];
   const named = ticks.map((value) => tick(value, ticks[1] - ticks[0]));
-  const left = Math.max(32, 12 + 6 * Math.max(...named.map((name) => name.length)));
+  const left = Math.max(32, 10 + 7 * Math.max(...named.map((name) => name.length)));
   const x = (step) => left + (step / right) * (WIDE - left - 12);
   const y = (value) => HIGH - BOTTOM - ((value - low) / (high - low)) * (HIGH - BOTTOM - TOP);
   const rules = ticks.flatMap((value, at) => [

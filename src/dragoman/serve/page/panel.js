@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { close, menu, show } from "./answer.js";
 import { Sight } from "./attention.js";
 import { charts } from "./curves.js";
-import { isFile } from "./sense.js";
+import { invitation, isFile } from "./sense.js";
 import { sight } from "./sights.js";
 import { make, safely } from "./text.js";
 
@@ -12,6 +12,8 @@ const LIKELY = 6; // symbols in a menu
 const FRAME = 50; // milliseconds between two looks at an answer that grows
 const RANKED = 5; // answers in the list
 const minus = (score) => score.toFixed(2).replace("-0.00", "0.00").replace("-", "−");
+/** The probability of a token of it, on average: what answers are ranked by. */
+const mean = ({ score, log_probs }) => Math.exp(score / Math.max(1, log_probs.length));
 const DASH = "–";
 const UNITS = { char: "characters", word: "words", subword: "subwords", label: "a label", position: "places of its input" };
 
@@ -109,7 +111,7 @@ export class Panel {
 
   blank() {
     Object.assign(this, { answer: null });
-    this.parts.text.replaceChildren(make("span", {}, "The answer grows here while you type."));
+    this.parts.text.replaceChildren(make("span", {}, invitation(this.model.columns.map((column) => column.kind))));
     this.parts.text.classList.add("empty");
     this.parts.score.textContent = "";
     this.parts.sight.hidden = this.parts.rank.hidden = true;
@@ -125,8 +127,7 @@ export class Panel {
       writes: this.model.writes, pinned: this.prefix.length, open, point: (at) => this.aim(at === null ? null : "target", at),
     });
     if (!answer.tokens.length) this.parts.text.append(make("span", {}, "(the model wrote nothing)"));
-    const mean = Math.exp(answer.score / Math.max(1, answer.log_probs.length));
-    this.parts.score.textContent = `log p = ${minus(answer.score)} · ${(mean * 100).toFixed(0)} % a token`;
+    this.parts.score.textContent = `log p = ${minus(answer.score)} · ${(mean(answer) * 100).toFixed(0)} % a token`;
     this.parts.spoken.textContent = answer.text;
     this.fields.find((field) => field.visit)?.visit(answer.tokens);
     this.see(answer);
@@ -152,11 +153,10 @@ export class Panel {
 
   rank(best) {
     const answers = [best, ...best.alternatives];
-    const top = Math.max(...answers.map((one) => one.score));
     this.parts.rank.hidden = answers.length < 2;
     this.parts.rank.querySelector(".list").replaceChildren(...answers.map((one) => {
       const bar = make("i");
-      bar.style.width = `${Math.max(1.5, Math.exp(one.score - top) * 100)}%`;
+      bar.style.width = `${Math.max(1.5, mean(one) * 100)}%`;
       return make("li", {}, make("span", { class: "what", dir: "auto" }, ...(one.text ? safely(one.text) : ["∅"])),
         make("span", { class: "share", "aria-hidden": "true" }, bar), make("small", {}, minus(one.score)));
     }));

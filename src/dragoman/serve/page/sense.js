@@ -8,6 +8,13 @@ const SIDE = 320; // of the square that points are clicked on
 
 export const isFile = (kind) => kind in TYPES;
 
+/** What people do until there is an answer. */
+export function invitation(kinds) {
+  const file = kinds.find(isFile);
+  if (file) return `The answer grows here once there is ${NAMES[file]}.`;
+  return `The answer grows here while you ${kinds.includes("points") ? "click" : "type"}.`;
+}
+
 /** A place for a file: `value` is null until there is one. */
 export function fileField(kind, changed) {
   const show = make("div", { class: "shown" });

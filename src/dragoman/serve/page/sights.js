@@ -3,6 +3,7 @@
 import { label, make, named } from "./text.js";
 
 const SIZE = 132; // pixels of a small picture
+const LAST = 0.96; // of an axis: what is written further right would be cut off
 const MOST = 40; // points that a table can hold
 const TITLES = { grid: "picture", frames: "frames", times: "sound", points: "points", tokens: "text" };
 
@@ -111,7 +112,8 @@ function words(part, tokens, names) {
 function spectrogram(part, tokens, sound) {
   const picture = make("img", { src: sound.picture, alt: `spectrogram of ${sound.seconds.toFixed(1)} seconds`, class: "spectrum" });
   const step = [0.1, 0.2, 0.5, 1, 2, 5, 10].find((size) => sound.seconds / size <= 8) ?? 30;
-  const ticks = Array.from({ length: Math.floor(sound.seconds / step) + 1 }, (_, at) => {
+  const count = Math.floor((LAST * sound.seconds) / step) + 1;
+  const ticks = Array.from({ length: count }, (_, at) => {
     const tick = make("span", {}, Number((at * step).toFixed(2)) + (at ? "" : " s"));
     tick.style.insetInlineStart = `${(100 * at * step) / sound.seconds}%`;
     return tick;
