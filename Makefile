@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+INSTALLING := installing (a minute or two; longer where torch comes with CUDA, see docs/start.md) ...
 PYTEST := $(BIN)/python -m pytest -n auto
 
 .PHONY: demo test test-all lint format results bench clean
@@ -40,12 +41,12 @@ clean:
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	@echo "installing (a minute or two) ..."
+	@echo "$(INSTALLING)"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[demo]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	@echo "installing (a minute or two) ..."
+	@echo "$(INSTALLING)"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
