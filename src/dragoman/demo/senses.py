@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import click
 
-from dragoman import plots
 from dragoman.config import resolve
 from dragoman.demo import clips, speech
 from dragoman.demo.media import Pair, manifest
 from dragoman.demo.show import tell
 from dragoman.metrics import exact, wer
+from dragoman.plots.looks import look
 from dragoman.predict import Predictor, load
 from dragoman.progress import Reporter
 from dragoman.training import run
@@ -80,7 +80,7 @@ def show(task: Show, folder: Path, pairs: int | None = None, steps: int | None =
     run(config, folder, Reporter(), overwrite=True)
     model = load(folder)
     report(model, [(str(data / name), said) for name, said in held_out])
-    draw(model, str(data / held_out[0][0]), folder)
+    draw(model, str(data / max(held_out, key=lambda pair: len(pair[1]))[0]), folder)
     tell(f"\nThe model stays in {folder}/:   dragoman evaluate {folder} {test}")
 
 
@@ -105,5 +105,5 @@ def draw(model: Predictor, name: str, folder: Path) -> None:
     if answer.alignment is None or not answer.tokens:
         return
     path = folder / "alignment.png"
-    plots.alignment(answer.alignment, answer.source, answer.tokens, path)
+    look(model, (name,), answer, path)
     tell(f"\nWhere it looked while it wrote “{answer.text}”: {path}")
