@@ -337,7 +337,7 @@ def test_another_address_needs_a_token(tiny_model: Path, verb: Callable[..., Ran
         ran = verb("serve", tiny_model, "--port", taken.getsockname()[1])
         assert (ran.code, "cannot listen" in ran.err) == (2, True)
     ran = verb("serve", tiny_model / "nowhere", "--port", 0)
-    assert (ran.code, "not a model folder" in ran.err) == (2, True)
+    assert (ran.code, "nowhere: no such folder" in ran.err) == (2, True)
 
 
 @pytest.mark.filterwarnings("ignore")

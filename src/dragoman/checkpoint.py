@@ -176,6 +176,8 @@ def verify(folder: Path) -> list[str]:
 
 def _manifest(folder: Path) -> dict[str, str]:
     content = _content(folder / MANIFEST)
+    if content is None and not folder.exists():
+        raise UserError(f"{folder}: no such folder")
     if content is None:
         raise UserError(f"{folder}: not a model folder (it has no readable {MANIFEST})")
     try:
