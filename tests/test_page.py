@@ -81,6 +81,13 @@ def test_attention_is_linked_to_the_answer(tab: Any, server: Running, tiny: Pred
     assert "view=heat" in tab.url
 
 
+def test_forty_letters_are_seen_at_once(tab: Any, server: Running) -> None:
+    tab.goto(link(server, ("t", "fedcba" * 6 + "abcd")))
+    settled(tab)
+    tab.wait_for_selector(".edges.upright path")
+    assert tab.locator(".view").evaluate("node => node.scrollHeight - node.clientHeight") <= 1
+
+
 def test_another_word_is_chosen_by_keyboard(tab: Any, server: Running, tiny: Predictor) -> None:
     tab.goto(link(server, ("t", "abc")))
     before = settled(tab)
