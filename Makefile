@@ -37,7 +37,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/speed/page.py
 
 clean:
-	rm -rf $(VENV) build dist demo
+	rm -rf $(VENV) build dist demo demo-*
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -377,6 +377,17 @@ def test_recipes_are_listed_with_their_sizes(verb: Callable) -> None:
     assert all(float(line.split()[1]) > 0 for line in lines)
 
 
+def test_a_demo_leaves_the_others_alone(verb: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dragoman.demo.table import SHOWS
+
+    places: list[Path] = []
+    for name in ("dates", "tsp"):
+        monkeypatch.setitem(SHOWS, name, lambda folder, _: places.append(folder))
+        assert verb("demo", name).code == 0
+    assert verb("demo", "tsp", "-o", "here").code == 0
+    assert places == [Path("demo"), Path("demo-tsp"), Path("here")]
+
+
 def test_info_of_a_model_and_of_the_machine(verb: Callable, tiny_model: Path) -> None:
     told = verb("info", tiny_model).out
     assert "# transduce" in told

@@ -94,7 +94,12 @@ DEMOS = ("dates", "speech", "clips", "scenes", "vqa", "sort", "hull", "tsp")
 
 @click.command()
 @click.argument("what", type=click.Choice(DEMOS), default="dates")
-@click.option("-o", "--output", type=click.Path(path_type=Path), default="demo", show_default=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="The model's folder.  [default: demo for dates, demo-speech for speech, ...]",
+)
 @click.option(
     "--pairs", type=click.IntRange(100), default=None, help="How many examples to learn from."
 )
@@ -107,7 +112,12 @@ DEMOS = ("dates", "speech", "clips", "scenes", "vqa", "sort", "hull", "tsp")
 @click.option("--size", metavar="N", help="With --write: points of an example, 10 or 5-10.")
 @click.option("--seed", type=click.IntRange(0), default=1, help="With --write: other examples.")
 def demo(
-    what: str, output: Path, pairs: int | None, write: Path | None, size: str | None, seed: int
+    what: str,
+    output: Path | None,
+    pairs: int | None,
+    write: Path | None,
+    size: str | None,
+    seed: int,
 ) -> None:
     """Learn something in about two minutes, from data made on the spot, and try it.
 
@@ -125,7 +135,8 @@ def demo(
     from dragoman.demo.table import SHOWS
 
     if write is None and size is None:
-        SHOWS[what](output, pairs)
+        usual = Path("demo" if what == "dates" else f"demo-{what}")
+        SHOWS[what](output or usual, pairs)
         return
     if what not in ordering.TASKS or write is None:
         raise UserError("--write FILE and --size are for sort, hull and tsp")
