@@ -14,6 +14,7 @@ from dragoman.demo.show import tell
 from dragoman.metrics import compute
 from dragoman.predict import Predictor, load
 from dragoman.progress import Reporter
+from dragoman.shards import write_lines
 from dragoman.training import run
 
 HELD_OUT = 1000
@@ -123,9 +124,6 @@ def write(name: str, path: Path, count: int | None, size: str | None, seed: int)
     task = TASKS[name]
     sizes = Sizes.of(size) if size else task.sizes
     total = task.pairs if count is None else count
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8") as file:
-        for numbers, order in pairs(name, total, sizes, seed):
-            file.write(f"{numbers}\t{order}\n")
+    write_lines(path, ("\t".join(pair) for pair in pairs(name, total, sizes, seed)))
     points = f"{sizes.least}" if sizes.least == sizes.most else f"{sizes.least} to {sizes.most}"
     tell(f"{path}: {total:,} rows of {points} points, seed {seed}")
