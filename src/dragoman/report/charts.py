@@ -6,7 +6,7 @@ from math import floor, log10
 from typing import NamedTuple
 
 WIDTH, HEIGHT = 640, 300
-LEFT, RIGHT, TOP, BOTTOM = 56, 16, 34, 48  # margins, for axes, their names and the legend
+LEFT, RIGHT, TOP, BOTTOM = 56, 28, 34, 48  # margins, for axes, their names and the legend
 COLOURS = ("var(--one)", "var(--two)", "var(--three)")
 
 
