@@ -115,6 +115,18 @@ def test_a_field_normalises() -> None:
     assert field.decode(field.encode("E\u0301①A")) == "é1a"
 
 
+def test_hangul_is_read_by_its_letters_and_written_in_syllables() -> None:
+    field = TextField.learn(TextSpec(units="char"), ["한국", "국어"])
+    assert field.spec.normalize == "nfd"
+    assert field.tokens(field.encode("한")) == ["\u1112", "\u1161", "\u11ab"]
+    assert field.decode(field.encode("한국어")) == "한국어"
+    unseen = field.encode("학")  # a syllable that no row has, of letters that some have
+    assert field.decode(unseen) == "학"
+    assert TextField.learn(TextSpec(units="word"), ["한국 국어"]).spec.normalize == "nfc"
+    assert TextField.learn(TextSpec(units="char", normalize="nfc"), ["한국"]).size == 6
+    assert TextField.learn(TextSpec(units="char"), ["été"]).spec.normalize == "nfc"
+
+
 def test_a_path_ends_at_its_end() -> None:
     field = TextField.learn(TextSpec(units="char"), ["ab"])
     assert field.decode([4, 5, EOS, 4, 0]) == "ab"

@@ -124,7 +124,7 @@ HARD = [
     "日本語のテキスト",
     "",
     "x" * 60,
-    "straße ﬁne Å İstanbul ΣΑΣ",
+    "straße ﬁne Å İstanbul ΣΑΣ 한국어",
 ]
 
 
@@ -135,6 +135,7 @@ HARD = [
         (TextSpec(units="bytes", max_length=20), TextSpec(units="bytes")),
         (TextSpec(units="word", lower=True, reverse=True), TextSpec(units="word")),
         (TextSpec(units="features", normalize="nfkc"), TextSpec(units="char", reverse=True)),
+        (TextSpec(units="char", normalize="nfd"), TextSpec(units="char", normalize="nfd")),
     ],
 )
 def test_pages_cut_text_as_python_does(

@@ -18,6 +18,9 @@ from dragoman.data.text import FIRST, UNITS, Listed, UnitName, Units
 from dragoman.errors import UserError
 from dragoman.spec import Spec
 
+FORMS: dict[str, Literal["NFC", "NFD", "NFKC"]] = {
+    "auto": "NFC", "nfc": "NFC", "nfd": "NFD", "nfkc": "NFKC"
+}  # fmt: skip
 LOOK = 20_000  # how many values are looked at to choose units
 CLOSED = 256  # a column of no more different words than this is an inventory (phones, tags)
 ALL_UNITS: dict[str, Any] = UNITS | {"position": Positions}
@@ -88,7 +91,9 @@ class TextSpec(Spec):
     )
     min_count: Annotated[int, Bound(ge=1)] = 1  # char and word: rarer symbols become <unk>
     lower: bool = False
-    normalize: Literal["none", "nfc", "nfkc"] = "nfc"
+    # nfd: letters apart from their accents, syllables of Hangul as their letters; answers are put
+    # together again. auto: nfd for Hangul that is read by character, else nfc
+    normalize: Literal["auto", "none", "nfc", "nfd", "nfkc"] = "auto"
     reverse: bool = False  # last symbol first (Sutskever et al. 2014)
     max_length: Annotated[int, Bound(ge=1, le=100_000)] = 500  # symbols
     signs: Literal["end", "none", "both"] = "end"  # around a source's symbols; a target has an end
@@ -116,7 +121,7 @@ class TextField(Field):
     @classmethod
     def learn(cls, spec: TextSpec, values: Iterable[str]) -> Self:
         """Learn the alphabet from training values. `auto` units must have been settled before."""
-        if spec.units == "auto":
+        if "auto" in (spec.units, spec.normalize):
             values = list(values)
             spec = settle(spec, values)
         lines = (clean(value, spec) for value in values)
@@ -164,8 +169,10 @@ class TextField(Field):
         are places in `copied`.
         """
         if isinstance(self.units, Listed):
-            return self.units.join(self.tokens(ids, copied))
-        return self.units.decode(self.path(ids))
+            text = self.units.join(self.tokens(ids, copied))
+        else:
+            text = self.units.decode(self.path(ids))
+        return unicodedata.normalize("NFC", text) if self.spec.normalize == "nfd" else text
 
     def tokens(self, ids: Sequence[int], copied: Sequence[str] = ()) -> list[str]:
         """The symbols of a path as people see them."""
@@ -211,7 +218,7 @@ def clean(value: str, spec: TextSpec) -> str:
     'àb'
     """
     if spec.normalize != "none":
-        value = unicodedata.normalize("NFC" if spec.normalize == "nfc" else "NFKC", value)
+        value = unicodedata.normalize(FORMS[spec.normalize], value)
     return value.lower() if spec.lower else value
 
 
@@ -229,10 +236,28 @@ def settle(spec: TextSpec, values: Iterable[str]) -> TextSpec:
     'char'
     >>> settle(TextSpec(), ["AH B AW T", "K AE T"] * 60).units
     'word'
+    >>> settle(TextSpec(), ["한국어"]).normalize
+    'nfd'
     """
-    if spec.units != "auto":
+    if "auto" not in (spec.units, spec.normalize):
         return spec
     seen = list(islice(values, LOOK))
+    units = _units(seen) if spec.units == "auto" else spec.units
+    form = spec.normalize
+    if form == "auto":
+        form = "nfd" if units == "char" and _hangul(seen) else "nfc"
+    return spec.model_copy(update={"units": units, "normalize": form})
+
+
+def _hangul(seen: list[str]) -> bool:
+    """Whether most letters are syllables of Hangul: few of thousands are in a small set, and each
+    is made of two or three of some sixty.
+    """
+    letters = [letter for value in seen for letter in value if letter.isalpha()]
+    return 2 * sum("가" <= letter <= "힣" for letter in letters) > len(letters)
+
+
+def _units(seen: list[str]) -> UnitName:
     words = [word for value in seen for word in value.split()]
     kinds, count = len(set(words)), max(len(seen), 1)
     units: UnitName = "subword"
@@ -240,4 +265,4 @@ def settle(spec: TextSpec, values: Iterable[str]) -> TextSpec:
         units = "word"
     elif sum(map(len, seen)) / count <= SHORT:
         units = "char"
-    return spec.model_copy(update={"units": units})
+    return units

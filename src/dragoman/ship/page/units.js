@@ -63,6 +63,11 @@ class Column {
 
   // Text and symbols of a path, in the order of the text.
   decode(ids, copied) {
+    const found = this.spell(ids, copied);
+    return this.about.normalize === "nfd" ? { ...found, text: found.text.normalize("NFC") } : found;
+  }
+
+  spell(ids, copied) {
     ids = this.about.reverse ? [...ids].reverse() : ids;
     const tokens = ids.map((id) => this.token(id, copied));
     if (this.spelled) return { text: tokens.join(JOINTS[this.about.units]), tokens };

@@ -61,6 +61,11 @@ class Column:
 
     def decode(self, ids: Sequence[int], copied: Sequence[str]) -> tuple[str, list[str]]:
         """Text and symbols of a path."""
+        text, tokens = self._decode(ids, copied)
+        parted = self.about["normalize"] == "nfd"
+        return (unicodedata.normalize("NFC", text) if parted else text), tokens
+
+    def _decode(self, ids: Sequence[int], copied: Sequence[str]) -> tuple[str, list[str]]:
         ids = ids[::-1] if self.about["reverse"] else ids
         tokens = [self._symbol(i, copied) for i in ids]
         if self.kind in JOINTS:
