@@ -35,7 +35,8 @@ class ImageSpec(Spec):
     weights: str | None = None  # a safetensors file to begin with (torchvision's names)
     frozen: bool = False  # the network stays as it began
     hidden: Size | None = None  # width of the annotations; the network's own when not given
-    rows: bool = False  # a recurrent reader goes along each row of the grid, both ways
+    rows: bool = False  # a recurrent reader goes along each row of the grid, both ways, and adds
+    # what stands around each place
     pool: Literal["mean", "max", "both"] = "mean"  # of all annotations, for the summary; max: what
     # is there, be it ever so small
     dense: Size | None = (
@@ -128,7 +129,7 @@ class Image(Encoder):
         if self.spec.rows:
             rows = grid.flatten(0, 1)
             all_real = torch.ones(rows.shape[:2], dtype=torch.bool, device=rows.device)
-            grid = self.reader(Padded(rows, all_real))[0].view_as(grid)
+            grid = grid + self.reader(Padded(rows, all_real))[0].view_as(grid)
         return grid.flatten(1, 2)  # type: ignore[no-any-return]
 
 
