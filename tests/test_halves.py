@@ -30,6 +30,13 @@ def test_gradients_are_those_of_autocast() -> None:
     for name, grad in plain.items():
         assert together[name].dtype == torch.float
         assert (together[name] - grad).norm() <= 0.03 * grad.norm() + 1e-4, name
+    with torch.no_grad():
+        lesson.model.head.bias += 1
+    assert not torch.equal(halves.copies()[lesson.model.head.bias].float(), lesson.model.head.bias)
+    halves.refresh()  # torch has counted the change
+    assert torch.equal(
+        halves.copies()[lesson.model.head.bias].float(), lesson.model.head.bias.bfloat16().float()
+    )
     with torch.autocast("cpu", torch.bfloat16):
         loss, _ = halves(source, target, Aims(), None)
     loss.total.backward()

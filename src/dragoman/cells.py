@@ -238,9 +238,8 @@ class Reader(nn.Module):
         finals = []
         for level, layer in enumerate(self.layers):
             inputs = self.dropout(xs) if level else xs
-            ways = self._read(_cells(layer), inputs, mask)
-            hs = torch.cat([hs for hs, _ in ways], -1)
-            finals.append(tuple(torch.cat(s, -1) for s in zip(*(f for _, f in ways), strict=True)))
+            hs, final = self._read(_cells(layer), inputs, mask)
+            finals.append(final)
             xs = hs + xs if self.spec.residual and level else hs
         return xs, tuple(finals)
 
@@ -249,8 +248,8 @@ class Reader(nn.Module):
         """The first layer's forward cell."""
         return _cells(self.layers[0])[0]
 
-    def _read(self, cells: list[Cell], xs: Tensor, mask: Tensor) -> list[tuple[Tensor, State]]:
-        """One layer, in one direction or both."""
+    def _read(self, cells: list[Cell], xs: Tensor, mask: Tensor) -> tuple[Tensor, State]:
+        """One layer, in one direction or both, side by side."""
         states = [cell.start(xs.new_zeros(len(xs), self.spec.hidden)) for cell in cells]
         drops = self.training and self.spec.recurrent_dropout > 0
         both = len(cells) == 2 and cells[0].native() in ("gru", "lstm") and xs.size(1)
@@ -261,4 +260,7 @@ class Reader(nn.Module):
             keep = torch.full_like(state[0], 1 - self.spec.recurrent_dropout)
             dropped = torch.bernoulli(keep) / keep if drops else None
             found.append(sequence.run(cell, xs, state, mask, reverse=way == 1, dropped=dropped))
-        return found
+        if len(found) == 1:
+            return found[0]
+        every, ends = zip(*found, strict=True)
+        return torch.cat(every, -1), tuple(torch.cat(s, -1) for s in zip(*ends, strict=True))

@@ -10,7 +10,7 @@ host looks every few steps, and always before it writes anything down.
 import math
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +18,12 @@ from torch import Tensor, nn
 from dragoman.average import Average
 from dragoman.core import Padded, Source, leaves, tree_map
 from dragoman.data.batches import Batch
-from dragoman.kernels.choice import logger
+from dragoman.halves import Halves
+from dragoman.kernels.choice import has_triton, logger
 from dragoman.validate import EXPLODED
+
+if TYPE_CHECKING:
+    from dragoman.kernels.fused_adam import FusedAdam
 
 GRAPHS = 96  # kept at a time
 LOOK_EVERY = 50  # steps between looks at whether all is well
@@ -42,6 +46,7 @@ class Tape(NamedTuple):
 
     graph: torch.cuda.CUDAGraph
     inputs: list[Tensor]
+    table: Tensor | None  # where the step finds its weights and gradients
 
 
 class Recorder:
@@ -55,9 +60,11 @@ class Recorder:
         average: Average | None,
         clip: float | None,
         heard: Tensor,
+        halves: Halves | None = None,
     ) -> None:
         self.learn, self.parameters, self.average = learn, parameters, average
         self.optimizer, self.clip, self.heard = optimizer, clip or math.inf, heard
+        self.halves, self.fused = halves, _fused(optimizer, halves)
         device = heard.device
         self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self.pool = torch.cuda.graph_pool_handle()
@@ -69,6 +76,8 @@ class Recorder:
         self.total, self.mean = torch.zeros(2, device=device).unbind()
         self.first = torch.zeros(3, dtype=torch.float64, device=device)  # number, mean, norm
         self.poison = torch.zeros((), device=device)
+        self.table: Tensor | None = None  # of the step that is being recorded
+        self.addresses: Tensor | None = None  # what belongs into it
         optimizer.found_inf = self.poison  # type: ignore[attr-defined]  # 1: no step
 
     def step(self, group: list[Batch], number: int, lr: float, tokens: int) -> Tensor:
@@ -78,6 +87,8 @@ class Recorder:
         self.recent.append((number, tuple(group)))
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
+            if self.halves:
+                self.halves.refresh()
             self.knobs.copy_(knobs.pin_memory(), non_blocking=True)
             if len(group) == 1:
                 self._play("whole", group[0], self._whole)
@@ -86,6 +97,8 @@ class Recorder:
                 for batch in group:
                     self._play("part", batch, self._part)
                 self._play("move", None, lambda inputs: self._move(keep=True))
+            if self.halves:  # a replay leaves no trace in torch's counts
+                self.halves.stale = self.fused is None or len(group) > 1
         torch.cuda.current_stream().wait_stream(self.stream)
         return self.mean
 
@@ -120,13 +133,19 @@ class Recorder:
 
     def _record(self, work: Callable[[Inputs | None], None], inputs: Inputs | None) -> Tape:
         graph = torch.cuda.CUDAGraph()
+        kept = [] if inputs is None else leaves(inputs)
+        self.table = self.fused.room() if self.fused else None  # not in the graph's own memory
+        self.addresses = None
         torch.cuda.synchronize()
         graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")
         try:
             work(inputs)
         finally:
             graph.capture_end()
-        return Tape(graph, [] if inputs is None else leaves(inputs))
+        table, self.table = self.table, None
+        if table is not None and self.addresses is not None:
+            table.copy_(self.addresses)
+        return Tape(graph, kept, table)
 
     def _moved(self, inputs: Inputs | None) -> Inputs | None:
         device = self.heard.device
@@ -141,12 +160,30 @@ class Recorder:
     def _whole(self, inputs: Inputs | None) -> None:
         for parameter in self.parameters:
             parameter.grad = None
-        self._part(inputs)
-        self._move(keep=False)
+        if self.fused is None:
+            self._part(inputs)
+            self._move(keep=False)
+            return
+        self._learn(inputs)
+        self._take(self.fused)
 
     def _part(self, inputs: Inputs | None) -> None:
+        self._learn(inputs)
+        if self.halves:
+            self.halves.bring_home()
+
+    def _learn(self, inputs: Inputs | None) -> None:
         assert inputs is not None
         self.total += self.learn(*inputs, self.knobs[1].float())
+
+    def _take(self, fused: "FusedAdam") -> None:
+        """`_move` in three kernels."""
+        self.addresses = fused.addresses()
+        table = self.addresses.to(self.heard.device) if self.table is None else self.table
+        told = (self.knobs, self.total, self.mean, self.first, self.poison, self.heard)
+        fused.step(table, told, self.clip, EXPLODED)
+        if self.average:
+            self.average.move(self.knobs[3].float())
 
     def _move(self, keep: bool) -> None:
         """From gradients to weights."""
@@ -165,6 +202,16 @@ class Recorder:
         self.total.zero_()
         if keep:
             torch._foreach_zero_(self.kept)
+
+
+def _fused(optimizer: torch.optim.Optimizer, halves: Halves | None) -> "FusedAdam | None":
+    """Where there is Triton, and the optimizer is Adam."""
+    device = optimizer.param_groups[0]["params"][0].device
+    if not isinstance(optimizer, torch.optim.Adam) or not has_triton(device, torch.float):
+        return None
+    from dragoman.kernels.fused_adam import FusedAdam
+
+    return FusedAdam(optimizer, halves.copies() if halves else {})
 
 
 def heal() -> None:

@@ -3,6 +3,7 @@
 Under autocast each weight is cast by a kernel of its own, and its gradient back by another; at the
 size of a sentence model those small kernels are a good part of a step. Here one kernel casts all,
 the model runs on the copies, and one kernel brings their gradients home.
+`kernels.fused_adam` does both on its way.
 """
 
 from typing import Any
@@ -22,14 +23,26 @@ class Halves:
         found = dict(_linear_weights(module))
         self.wholes: list[Tensor] = list(found.values())
         self.halves = {name: whole.detach().to(kind) for name, whole in found.items()}
+        self.stale, self.versions = False, self._versions()
 
     def __call__(self, *args: Any) -> Any:
-        """What the module says, on fresh copies of its weights."""
-        with torch.no_grad():
-            torch._foreach_copy_(list(self.halves.values()), self.wholes)
+        """What the module says, by the copies of its weights."""
         for half in self.halves.values():
             half.requires_grad_().grad = None
         return functional_call(self.module, self.halves, args)
+
+    def copies(self) -> dict[Tensor, Tensor]:
+        """Of each weight that has one."""
+        return dict(zip(self.wholes, self.halves.values(), strict=True))
+
+    def refresh(self) -> None:
+        """Copy the weights anew, if they have changed: `stale` says so of what a graph did to them,
+        torch counts what else was done.
+        """
+        if self.stale or self.versions != self._versions():
+            with torch.no_grad():
+                torch._foreach_copy_(list(self.halves.values()), self.wholes)
+        self.stale, self.versions = False, self._versions()
 
     def bring_home(self) -> None:
         """Add the copies' gradients to the weights' own."""
@@ -48,6 +61,9 @@ class Halves:
                 kept.append((whole.grad, grad))
         if kept:
             torch._foreach_add_([own for own, _ in kept], [grad for _, grad in kept])
+
+    def _versions(self) -> list[int]:
+        return [whole._version for whole in self.wholes]
 
 
 def _linear_weights(module: nn.Module) -> list[tuple[str, nn.Parameter]]:

@@ -151,9 +151,16 @@ class Stepper:
         if self._half():
             self.halves = Halves(self.lesson, torch.bfloat16)
         parameters = [p for p in self.model.parameters() if p.requires_grad]
-        return Recorder(
-            self._learn, parameters, self.optimizer, self.average, self.spec.clip, self.heard
-        )
+        with using(self.spec.kernel):
+            return Recorder(
+                self._learn,
+                parameters,
+                self.optimizer,
+                self.average,
+                self.spec.clip,
+                self.heard,
+                self.halves,
+            )
 
     def _learn(self, source: Source, target: Padded, tokens: Tensor) -> Tensor:
         """Gradients of a batch; its -log p."""
@@ -161,8 +168,6 @@ class Stepper:
         with self._precision(), using(self.spec.kernel):
             loss, _ = runs(source, target, self.aims, None)
         (loss.total / tokens).backward()
-        if self.halves:
-            self.halves.bring_home()
         nll: Tensor = loss.nll
         return nll
 

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 """A recurrent layer over whole sequences of unequal length, both directions in one: one product and
 one Triton kernel per step, each way. It needs no packing and no length on the host, so it can live
 inside a CUDA graph.
@@ -6,6 +7,8 @@ inside a CUDA graph.
 from typing import Any
 
 import torch
+import triton
+import triton.language as tl
 from torch import Tensor
 
 from dragoman.kernels.contract import full
@@ -24,7 +27,7 @@ def run(
     c = state[1] if len(state) > 1 else None
     kind, ends = gates.dtype, lengths.to(torch.int32)
     weights = weight.to(kind).contiguous(), bias.to(kind).contiguous()
-    h, *final = _Layer.apply(gates.contiguous(), *weights, state[0].to(kind), c, ends)  # type: ignore[no-untyped-call]
+    h, *final = _Layer.apply(gates.contiguous(), *weights, state[0].to(kind), c, ends)
     return h, tuple(final)
 
 
@@ -76,3 +79,59 @@ class _Layer(torch.autograd.Function):
         ones = by_way.new_ones(ways, 1, by_way.size(1))  # a product sums faster than a sum
         bias_grad, start = torch.bmm(ones, by_way)[:, 0], h if more is None else h + more
         return inputs, weight_grad, bias_grad, start, c if remembers else None, None
+
+
+@triton.jit
+def _turn(
+    source, target, lengths, T, B,
+    W: tl.constexpr, WAYS: tl.constexpr, BACK: tl.constexpr, INWARD: tl.constexpr, BW: tl.constexpr,
+):  # fmt: skip
+    t, b, way = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    length = tl.load(lengths + b)
+    other = tl.where((way == 1) | (BACK == 1), length - 1 - t, t)
+    o = tl.arange(0, BW)
+    some = tl.where(t < length, W, 0)
+    if INWARD:
+        here, there = (b * T + other) * WAYS + way, (t * WAYS + way) * B + b
+    else:
+        here, there = (other * WAYS + way) * B + b, (b * T + t) * WAYS + way
+    found = tl.load(source + here.to(tl.int64) * W + o, mask=o < some, other=0.0)
+    tl.store(target + there.to(tl.int64) * W + o, found, mask=o < W)
+
+
+def turn(xs: Tensor, lengths: Tensor, ways: int, back: bool, inward: bool) -> Tensor:
+    """Between rows as people see them (B, T, ways * W) and steps as a layer takes them
+    (T, ways * B, W), where the second way, or a single one if it goes `back`, is in reverse order.
+    Padding becomes zero.
+    """
+    return _Turn.apply(xs, lengths, ways, back, inward)  # type: ignore[no-any-return]
+
+
+class _Turn(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, xs: Tensor, lengths: Tensor, ways: int, back: bool, inward: bool
+    ) -> Tensor:
+        ctx.save_for_backward(lengths)
+        ctx.form = ways, back, inward
+        return _turned(xs.contiguous(), lengths, ways, back, inward)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        ways, back, inward = ctx.form
+        (lengths,) = ctx.saved_tensors
+        found = _turned(grad.contiguous(), lengths, ways, back, not inward)
+        return found, None, None, None, None
+
+
+def _turned(xs: Tensor, lengths: Tensor, ways: int, back: bool, inward: bool) -> Tensor:
+    rows = len(lengths)
+    steps = xs.size(1) if inward else len(xs)
+    wide = xs.size(2) // ways if inward else xs.size(2)
+    shape = (steps, ways * rows, wide) if inward else (rows, steps, ways * wide)
+    out = xs.new_empty(shape)
+    _turn[(steps, rows, ways)](
+        xs, out, lengths, steps, rows,
+        W=wide, WAYS=ways, BACK=int(back), INWARD=inward, BW=triton.next_power_of_2(wide),
+    )  # fmt: skip
+    return out

@@ -1,5 +1,6 @@
-"""Products of a training step on a CPU: oneDNN's, which are a tenth to a fifth faster than those of
-torch's `linear` and its gradients, and products in bfloat16 whose results go on in float32.
+"""Products of a training step. On a CPU they are oneDNN's, a tenth to a fifth faster than those of
+torch's `linear` and its gradients, and in bfloat16 their results go on in float32. On a GPU they
+are torch's, with a bias that learns faster.
 """
 
 from typing import Any
@@ -22,7 +23,7 @@ def lowered(device: torch.device) -> bool:
 
 
 class Dense(nn.Linear):
-    """`nn.Linear`, faster to train on a CPU."""
+    """`nn.Linear`, faster to train."""
 
     def forward(self, x: Tensor) -> Tensor:
         return linear(x, self.weight, self.bias)
@@ -35,6 +36,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     tensor([[3.]])
     """
     learns = torch.is_grad_enabled() and x.numel() >= FEW * x.size(-1) > 0
+    if learns and x.is_cuda and bias is not None and x.dtype == weight.dtype == bias.dtype:
+        return _Biased.apply(x, weight, bias)  # type: ignore[no-untyped-call,no-any-return]
     if not learns or not has_native(x.device, weight.dtype):
         return functional.linear(x, weight, bias)
     low = lowered(x.device)
@@ -60,6 +63,21 @@ class _Linear(torch.autograd.Function):
         dx = times(low, by.t()).to(ctx.kind).view(ctx.shape) if needs[0] else None
         dw = outer(low, rows).float() if needs[1] else None
         return dx, dw, total(flat) if ctx.biased and needs[2] else None, None
+
+
+class _Biased(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return functional.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        rows, needs = grad.flatten(0, -2), ctx.needs_input_grad
+        dx = (rows @ weight).view_as(x) if needs[0] else None
+        dw = outer(rows, x.flatten(0, -2)) if needs[1] else None
+        return dx, dw, total(rows) if needs[2] else None
 
 
 def times(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -13,7 +13,7 @@ from dragoman.core import State, masked_select_state
 from dragoman.kernels import layer as layer_by_hand
 from dragoman.kernels import portable, reading
 from dragoman.kernels.choice import has_native, has_triton
-from dragoman.kernels.products import lowered
+from dragoman.kernels.products import linear, lowered
 
 
 class Cell(Protocol):
@@ -48,7 +48,7 @@ def run(
         return reference(cell, xs, state, mask, reverse, dropped)
     if name in layer_by_hand.CELLS and has_triton(xs.device, xs.dtype):
         whole = torch.ones(xs.shape[:2], dtype=torch.bool, device=xs.device)
-        return layer([cell], xs, [state], whole if mask is None else mask, first_back=reverse)[0]
+        return layer([cell], xs, [state], whole if mask is None else mask, first_back=reverse)
     known = name in layer_by_hand.CELLS and has_native(xs.device, cell.across.weight.dtype)
     if known and torch.is_grad_enabled():
         return _sorted(_by_hand, cell, xs, state, mask, reverse)
@@ -107,31 +107,26 @@ def layer(
     states: Sequence[State],
     mask: Tensor,
     first_back: bool = False,
-) -> list[tuple[Tensor, State]]:
+) -> tuple[Tensor, State]:
     """Cells of one kind over the same rows, the second (or a single one, if told) in reverse order:
-    `run` of each, by Triton.
+    `run` of each, side by side, by Triton.
     """
     from dragoman.kernels import fused_sequence
 
     lengths, ways = mask.sum(1), len(cells)
-    back = [first_back] if ways == 1 else [False, True]
-    inputs = [flip(xs, lengths) if reverse else xs for reverse in back]
-    gates = [
-        cell.project(x.transpose(0, 1).contiguous()) for cell, x in zip(cells, inputs, strict=True)
-    ]
+    inward = [cell.inward for cell in cells]
+    weight, bias = (
+        torch.cat(parts) for parts in zip(*((i.weight, i.bias) for i in inward), strict=True)
+    )
+    gates = linear(xs, weight, bias)
     weight = torch.stack([cell.across.weight for cell in cells])
     bias = torch.stack([cell.across.bias for cell in cells])
     begun = tuple(torch.cat(parts) for parts in zip(*states, strict=True))
     with torch.autocast(xs.device.type, enabled=False):
-        hs, final = fused_sequence.run(
-            torch.cat(gates, 1), weight, bias, begun, lengths.repeat(ways)
-        )
-    shown = [h.transpose(0, 1) * mask.unsqueeze(-1) for h in hs.chunk(ways, 1)]
-    finals = zip(*(end.chunk(ways) for end in final), strict=True)
-    return [
-        (flip(h, lengths) if reverse else h, end)
-        for h, end, reverse in zip(shown, finals, back, strict=True)
-    ]
+        by_step = fused_sequence.turn(gates, lengths, ways, first_back, inward=True)
+        hs, final = fused_sequence.run(by_step, weight, bias, begun, lengths.repeat(ways))
+        shown = fused_sequence.turn(hs, lengths, ways, first_back, inward=False)
+    return shown, tuple(torch.cat(end.chunk(ways), -1) if ways > 1 else end for end in final)
 
 
 def reference(

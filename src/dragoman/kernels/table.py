@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dragoman.kernels.products import lowered
+
 
 class Table(nn.Embedding):
     """`nn.Embedding`, faster to learn on a GPU. Sums there are taken in no fixed order."""
@@ -19,14 +21,16 @@ class _Lookup(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, ids: Tensor, padding: int | None) -> Tensor:
         ctx.save_for_backward(ids)
-        ctx.rows, ctx.padding = len(weight), padding
-        return nn.functional.embedding(ids, weight)
+        ctx.rows, ctx.padding, ctx.kind = len(weight), padding, weight.dtype
+        low = lowered(weight.device)  # all that is done with a row is: cast it once
+        found = nn.functional.embedding(ids, weight)
+        return found.bfloat16() if low else found
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (ids,) = ctx.saved_tensors
-        summed = grad.new_zeros(ctx.rows, grad.size(-1))
-        summed.index_add_(0, ids.flatten(), grad.flatten(0, -2))
+        summed = grad.new_zeros(ctx.rows, grad.size(-1), dtype=ctx.kind)
+        summed.index_add_(0, ids.flatten(), grad.flatten(0, -2).to(ctx.kind))
         if ctx.padding is not None:
             summed[ctx.padding] = 0
         return summed, None, None
