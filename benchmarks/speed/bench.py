@@ -26,6 +26,9 @@ OURS = {
     "dragoman bf16": ["bf16"],
     "dragoman int8": ["int8"],
     "dragoman luong": ["luong"],
+    "dragoman recipe": ["recipe"],
+    "dragoman recipe bf16": ["recipe", "bf16"],
+    "dragoman recipe int8": ["recipe", "int8"],
     "dragoman plain steps": ["plain"],
 }
 PEERS = {"OpenNMT-py": "opennmt", "JoeyNMT": "joeynmt", "yoyodyne": "yoyodyne"}

@@ -1,4 +1,8 @@
-"""Dragoman: `python dragoman_runner.py [fp32|bf16|int8] [bahdanau|luong] [plain]`.
+"""Dragoman: `python dragoman_runner.py [bf16|int8] [luong] [recipe] [plain]`.
+
+As it is, the output layer has the peers' size: the decoder's, times the alphabet. With `recipe` it
+is as Dragoman's recipes have it: what is read out is as large as an embedding, and words have one
+table for both.
 
 `plain` takes the decoder's own steps and the general search: what quick steps and direct searches
 are compared with.
@@ -26,6 +30,9 @@ class Runner:
             "decoder": {"hidden": size.hidden, "readout_size": size.hidden},
             "head": {"embedding": size.embedding},
         }
+        if "recipe" in FLAGS:
+            tree["decoder"]["readout_size"] = size.embedding
+            tree["head"]["tied"] = True
         if luong:
             tree["attention"] = {"score": "bilinear", "when": "after", "feed": True}
         self.model = build(ModelSpec.model_validate(tree), (size.vocabulary,), size.vocabulary)
