@@ -1,9 +1,10 @@
 """Do models of other toolkits answer here as they did there? A real one of each:
-`python benchmarks/ship/arrive.py TRAIN.tsv DEV.tsv TEST.tsv [--steps N]`.
+`python benchmarks/ship/arrive.py TRAIN.tsv DEV.tsv TEST.tsv [--steps N] [--page]`.
 
 Each toolkit (installed by benchmarks/speed/peers.sh) learns a small model by its own command,
 writes its answers to the test file, greedily and with a beam where it has one, and leaves a
-checkpoint. That is imported, and our answers are compared with its own.
+checkpoint. That is imported, and our answers are compared with its own. `--page` writes the table
+into docs/ship.md.
 """
 
 import argparse
@@ -12,11 +13,12 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+from page import fill
 
 from dragoman.checkpoint import load_model
 from dragoman.foreign import arrive
@@ -25,6 +27,7 @@ from dragoman.predict import Predictor
 PEERS = Path(os.environ.get("DRAGOMAN_PEERS", Path.home() / ".cache/dragoman/peers"))
 SIDES = ("src", "tgt")
 BEAM = 5
+HEAD = ["| toolkit | beam | same answers | right there | right here |", "|---|---|---|---|---|"]
 
 
 class Left(NamedTuple):
@@ -187,7 +190,8 @@ def lay_out(work: Path, files: Sequence[Path]) -> None:
             (work / f"{part}.{side}").write_text("".join(f"{one}\n" for one in cut), "utf-8")
 
 
-def compared(name: str, left: Left, work: Path) -> None:
+def compared(name: str, left: Left, work: Path) -> Iterator[str]:
+    """A line of the table for each width of the beam."""
     arrive(left.checkpoint, name, work / f"{name}-here")
     predictor = Predictor(*load_model(work / f"{name}-here"))
     sources, wanted = lines(work / "test.src"), lines(work / "test.tgt")
@@ -197,7 +201,7 @@ def compared(name: str, left: Left, work: Path) -> None:
         ours = [one.text for one in predictor.stream(inputs, options)]
         same = sum(a == b for a, b in zip(ours, theirs, strict=True))
         right = [sum(a == b for a, b in zip(said, wanted, strict=True)) for said in (theirs, ours)]
-        print(f"| {name} | {beam} | {same:,} of {len(ours):,} | {right[0]:,} | {right[1]:,} |")
+        yield f"| {name} | {beam} | {same:,} of {len(ours):,} | {right[0]:,} | {right[1]:,} |"
 
 
 def main() -> None:
@@ -206,14 +210,20 @@ def main() -> None:
     about.add_argument("--steps", type=int, default=400)
     about.add_argument("--only", choices=list(TOOLKITS), action="append")
     about.add_argument("--work", type=Path, help="keep what is made here")
+    about.add_argument("--page", action="store_true", help="write the table into docs/ship.md")
     given = about.parse_args()
-    print("| toolkit | beam | same answers | right there | right here |\n|---|---|---|---|---|")
+    table = [*HEAD]
+    print(*table, sep="\n")
     with tempfile.TemporaryDirectory() as place:
         work = given.work or Path(place)
         work.mkdir(parents=True, exist_ok=True)
         lay_out(work, given.files)
         for name in given.only or TOOLKITS:
-            compared(name, TOOLKITS[name](work, given.steps), work)
+            for line in compared(name, TOOLKITS[name](work, given.steps), work):
+                table.append(line)
+                print(line, flush=True)
+    if given.page:
+        fill("what arrives", [*table, ""])
 
 
 if __name__ == "__main__":

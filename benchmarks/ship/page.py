@@ -1,6 +1,6 @@
 """Write what was measured into docs/ship.md: `python benchmarks/ship/page.py`.
 
-Everything between the two marks of the page is replaced; what people wrote around them stays.
+Everything between two marks of the page is replaced; what people wrote around them stays.
 """
 
 import json
@@ -10,7 +10,7 @@ from typing import Any
 
 RESULTS = Path(__file__).parent / "results.json"
 PAGE = Path(__file__).parents[2] / "docs" / "ship.md"
-BEGIN, END = "<!-- measured: what leaving costs -->", "<!-- end of measured -->"
+BEGIN, END = "<!-- measured: {} -->", "<!-- end of measured -->"
 HEAD = [
     "| form | MB | start, s | inputs/s | quality | the model's own answers "
     "| as Python with these weights, greedy / beam 5 |",
@@ -50,14 +50,18 @@ def note(row: dict[str, Any]) -> str:
     )
 
 
+def fill(what: str, body: list[str]) -> None:
+    """The page with one pair of its marks filled anew."""
+    begin = BEGIN.format(what)
+    before, _, rest = PAGE.read_text("utf-8").partition(begin)
+    after = rest.partition(END)[2]
+    PAGE.write_text("\n".join([f"{before}{begin}", "", *body, f"{END}{after}"]), "utf-8")
+
+
 def write_page() -> None:
-    """The page with the marks filled anew."""
     known = json.loads(RESULTS.read_text("utf-8"))
     body = [text for name, found in known.items() for text in section(name, found)]
-    text = PAGE.read_text("utf-8")
-    before, _, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text("\n".join([f"{before}{BEGIN}", "", *body, f"{END}{after}"]), "utf-8")
+    fill("what leaving costs", body)
 
 
 if __name__ == "__main__":
