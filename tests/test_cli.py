@@ -398,6 +398,13 @@ def test_info_of_a_model_and_of_the_machine(verb: Callable, tiny_model: Path) ->
     assert "not a model folder" in ran.err
 
 
+def test_a_run_that_was_stopped_at_once_is_no_model_yet(verb: Callable, tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "last").write_text("step-000000005")
+    ran = verb("info", tmp_path)
+    assert (ran.code, f"dragoman train -o {tmp_path} --resume" in ran.err) == (2, True)
+
+
 def test_check_looks_at_models_and_data(verb: Callable, tiny_model: Path, tmp_path: Path) -> None:
     assert "sound" in verb("check", tiny_model).out
     path = tmp_path / "t.tsv"

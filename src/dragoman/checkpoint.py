@@ -174,12 +174,19 @@ def verify(folder: Path) -> list[str]:
     return names
 
 
+def _why_none(folder: Path) -> str:
+    """Why there is no model in a folder without a manifest."""
+    if not folder.exists():
+        return "no such folder"
+    if (folder / "checkpoints" / "last").is_file():
+        return f"no model yet, only a run begun: go on with dragoman train -o {folder} --resume"
+    return f"not a model folder (it has no readable {MANIFEST})"
+
+
 def _manifest(folder: Path) -> dict[str, str]:
     content = _content(folder / MANIFEST)
-    if content is None and not folder.exists():
-        raise UserError(f"{folder}: no such folder")
     if content is None:
-        raise UserError(f"{folder}: not a model folder (it has no readable {MANIFEST})")
+        raise UserError(f"{folder}: {_why_none(folder)}")
     try:
         manifest: Any = json.loads(content)
         version, sums = manifest["format"], manifest["files"]
