@@ -63,17 +63,25 @@ class Video(Encoder):
     def _seen(self, source: Source) -> Tensor:
         """(B, S, C, H, W) -> (B, S, D): only real frames are looked at, padding is zero."""
         values, mask = source
-        frames = values[mask].unsqueeze(1)
-        whole = torch.ones(len(frames), 1, dtype=torch.bool, device=mask.device)
+        if torch.compiler.is_exporting():  # how many are real is nothing that a graph can know
+            every = self._frames(values.flatten(0, 1)).view(*mask.shape, -1)
+            return every.masked_fill(~mask.unsqueeze(-1), 0)
+        seen = self._frames(values[mask])
+        places = mask.flatten().nonzero().squeeze(1)
+        rows = seen.new_zeros(mask.numel(), seen.size(1)).index_copy(0, places, seen)
+        return rows.view(*mask.shape, -1)
+
+    def _frames(self, values: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, D)."""
+        frames = values.unsqueeze(1)
+        whole = torch.ones(len(frames), 1, dtype=torch.bool, device=frames.device)
         enc = self.frame(Padded(frames, whole))
         seen: Tensor = enc.summary
         if self.look and self.place:  # what stands out, and where (Levine et al. 2016)
             weights = self.look(enc.memory).softmax(1)
             where = _places(self.frame.layouts([frames.shape[1:]])[0].shape, seen)
             seen = (weights * (enc.memory + self.place(where))).sum(1)
-        places = mask.flatten().nonzero().squeeze(1)
-        rows = seen.new_zeros(mask.numel(), seen.size(1)).index_copy(0, places, seen)
-        return rows.view(*mask.shape, -1)
+        return seen
 
     def _summary(self, xs: Tensor, mask: Tensor, finals: State) -> Tensor:
         if self.reader and self.spec.summary == "final":
