@@ -1,11 +1,12 @@
 """docs/results.md, made of results/*.json and rows.yaml: python benchmarks/quality/page.py."""
 
+import json
 import statistics
 from typing import Any
 
 from insets import ROOT, fill_all
 from measured import Measured, digits, measured, ours, shown, table
-from run import load_rows
+from run import HERE, load_rows
 
 PAGE = ROOT / "docs" / "results.md"
 HEAD = """# Results
@@ -26,6 +27,11 @@ LENGTHS = {  # the systems of the figure, by row
     "multi30k-de-en-every-step": "the vector at every step",
     "multi30k-de-en-attention": "attention",
 }
+MANY = 6  # settings that are more than a line
+OPTIONS = """`dragoman train` looks at the texts and chooses a recipe with its units, sizes, rates
+and stopping (`python benchmarks/quality/defaults.py` asks it). Where a row says nothing besides,
+its figure is what a table gives without a single option.
+"""
 FIGURE = "images/bleu-by-length.png"
 FIGURE_TEXT = f"""
 ![BLEU against the length of the source]({FIGURE})
@@ -130,6 +136,24 @@ def targets(pairs: list[Measured]) -> list[str]:
     return ["\n## Targets\n", *table(heads, rows)]
 
 
+def by_itself(pairs: dict[str, Measured]) -> list[str]:
+    """Which rows are what `dragoman train` gives when it is told nothing."""
+    path = HERE / "results" / "defaults.json"
+    chosen = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    rows = []
+    for name, one in chosen.items():
+        if name in pairs and len(one["otherwise"]) < MANY:
+            row, told = pairs[name].row, ", ".join(f"`{s}`" for s in one["otherwise"])
+            rows.append(
+                [f"{row['title']} ({row['data']})", f"`{one['recipe']}`", told or "nothing"]
+            )
+        elif name in pairs:
+            title = f"{pairs[name].row['title']} ({pairs[name].row['data']})"
+            rows.append([title, f"`{one['recipe']}`", "much; see its command"])
+    heads = ["what", "chosen", "what its row says besides"]
+    return ["\n## With no options\n", OPTIONS, *table(heads, rows)] if rows else []
+
+
 def waiting(missing: list[str]) -> list[str]:
     """Rows that are described and were not measured yet, with what they should reach."""
     rows = []
@@ -149,7 +173,7 @@ def main() -> None:
         sections.setdefault(pair.row["section"], []).append(pair)
     text = targets(list(pairs.values()))
     text += [line for name, some in sections.items() for line in section(name, some)]
-    text += waiting(missing)
+    text += by_itself(pairs) + waiting(missing)
     PAGE.write_text(HEAD + "\n".join(text) + "\n", "utf-8")
     fill_all(pairs)
     print(f"written: {PAGE}" + (f"; not measured yet: {', '.join(missing)}" if missing else ""))

@@ -16,6 +16,7 @@ from dragoman.corpus import Corpus, Running, load_corpus
 from dragoman.crew import Crew, crewed, restarted
 from dragoman.data.rows import Table, table_of
 from dragoman.errors import DragomanError, UserError
+from dragoman.guess import guess
 from dragoman.predict import Predictor, load
 from dragoman.progress import Reporter
 from dragoman.recipes import Tree, merge
@@ -46,6 +47,7 @@ def train(
     """Train a model and leave it in the folder `output`.
 
     `data` is a file, several (parallel) files, or pairs in memory; `config` changes the recipe.
+    When no recipe is named, what the data look like chooses one.
 
     >>> import tempfile
     >>> pairs = [("one", "eins"), ("two", "zwei")] * 10
@@ -60,11 +62,15 @@ def train(
     elif data is not None:
         names = [data] if isinstance(data, str | Path) else list(data)
         tree["data"] = dict(tree.get("data", {})) | {"train": [str(name) for name in names]}
+    reporter = Reporter(quiet)
+    if not recipe and not resume and (found := guess(tree, table)).why:
+        recipe = found.recipe
+        reporter.say(found.told())
     settled = None if resume and data is None else resolve(recipe, tree=tree)
     return run(
         settled,
         Path(output),
-        Reporter(quiet),
+        reporter,
         table=table,
         changes=tree,
         resume=resume,

@@ -55,6 +55,7 @@ def train(
     from functools import reduce
 
     from dragoman.config import assign, dump, resolve
+    from dragoman.guess import guess
     from dragoman.progress import Reporter
     from dragoman.training import begun, run
 
@@ -67,18 +68,23 @@ def train(
         settings = (*settings, "train.auto_batch=true")
     changes = reduce(assign, settings, tree)
     resumed = rest["resume"] and not data
+    reporter, found = Reporter(rest["quiet"]), None
+    if not (recipe or config or rest["resume"]):
+        found = guess(changes)
+        recipe = found.recipe
     settled = None if resumed else resolve(recipe, config, settings, tree)
     if rest["print_config"] and settled:
         click.echo(dump(settled), nl=False)
         return
     if output is None:
         raise UserError("name a folder for the model: -o model/")
-    if settled and not recipe and not config:
+    if settled and found:
         _refuse_prose(data, settled)
+        if found.why:
+            reporter.say(found.told())
     if rest["print_config"] and (past := begun(output, changes)):
         click.echo(dump(past.config), nl=False)
         return
-    reporter = Reporter(rest["quiet"])
     run(
         settled,
         output,
