@@ -16,6 +16,8 @@ from test_recurrence import learned, outcome, plainly, problem
 
 CASES = list(product(("gru", "lstm"), ("before", "fed"), ("mlp", "dot"), (1, 2), (False, True)))
 
+NEAR = 0.05  # of a tensor's size: how far bfloat16, with 8 bits, may lead astray
+
 
 def on(given: Given, device: str) -> Given:
     moved = (
@@ -41,6 +43,38 @@ def recurrences(device: str) -> list[str]:
         for place, (a, b) in enumerate(zip(found, wanted, strict=True)):
             if not torch.allclose(a, b, atol=2e-5, rtol=1e-4):
                 wrong.append(f"{case} {drops} output {place}: off by {(a - b).abs().max():.2g}")
+    return wrong
+
+
+def cast(given: Given, kind: torch.dtype) -> Given:
+    moved = (
+        t.detach().to(kind).requires_grad_(t.requires_grad)
+        if t is not None and t.is_floating_point()
+        else t
+        for t in given.flat()
+    )
+    return Given.of(tuple(moved))
+
+
+def lowered(device: str) -> list[str]:
+    """In bfloat16 against the plain loop over the same numbers in float32."""
+    wrong = []
+    for *case, drops in CASES:
+        if drops:
+            continue
+        plan, given = problem(*case, drops=False, kind=torch.float)
+        layers = tuple(layer._replace(mask=None) for layer in given.layers)
+        low = cast(on(given._replace(layers=layers), device), torch.bfloat16)
+        full = cast(low, torch.float)
+        fast, slow = outcome(plan._replace(parts="triton"), low), plainly(plan, full)
+        found = [*fast, *learned(fast, low)]
+        wanted = [*slow, *learned(slow, full)]
+        for place, (a, b) in enumerate(zip(found, wanted, strict=True)):
+            off = float(
+                (a.detach().float() - b.detach()).norm() / b.detach().norm().clamp(min=1e-3)
+            )
+            if not off < NEAR:
+                wrong.append(f"bf16 {case} output {place}: off by {off:.2g} of its size")
     return wrong
 
 
@@ -140,7 +174,8 @@ def sequences(device: str) -> list[str]:
 def main() -> None:
     device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
     pick_device(device)  # turns cuDNN's coarse products off
-    wrong = adams(device) + sequences(device) + entropies(device) + recurrences(device)
+    wrong = adams(device) + sequences(device) + entropies(device)
+    wrong += recurrences(device) + lowered(device)
     print("\n".join(wrong) or "all is right")
     sys.exit(bool(wrong))
 

@@ -69,6 +69,21 @@ def train_command(task: Task, data: Path, work: Path) -> list[str]:
     return [*command, "-o", str(task.folder(work))]
 
 
+def started(row: dict[str, Any]) -> list[str]:
+    """`dragoman`, or several processes of it that train one model."""
+    if "processes" not in row:
+        return DRAGOMAN
+    several = ["-m", "torch.distributed.run", "--nproc-per-node", str(row["processes"])]
+    return [sys.executable, *several, "-m", "dragoman"]
+
+
+def told(row: dict[str, Any]) -> list[str]:
+    """The same as people type it."""
+    if "processes" not in row:
+        return ["dragoman"]
+    return ["torchrun", "--nproc-per-node", str(row["processes"]), "-m", "dragoman"]
+
+
 def make(row: dict[str, Any], args: Any) -> None:
     """Data that no file holds: commands that write it, by the file that each leaves."""
     for name, command in row.get("make", {}).items():
@@ -92,7 +107,7 @@ def train(task: Task, args: Any) -> Cost:
     if told.exists():
         return Cost(*json.loads(told.read_text()))
     begun, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [*DRAGOMAN, *train_command(task, args.data, args.work), "--overwrite"]
+    command = [*started(task.row), *train_command(task, args.data, args.work), "--overwrite"]
     command += ["--set", f"train.device={args.device}"]
     command += ["--set", f"train.max_steps={args.steps}"] if args.steps else []
     log = args.work / f"{task.row['name']}-{task.item}-{task.seed}.log"
@@ -175,7 +190,7 @@ def measure(row: dict[str, Any], args: Any) -> dict[str, Any]:
         found = list(pool.map(lambda group: list(figures(row, group, args)), groups))
     return {
         "row": row["name"],
-        "command": shlex.join(["dragoman", *train_command(every[0], Path("DATA"), Path("runs"))]),
+        "command": shlex.join([*told(row), *train_command(every[0], Path("DATA"), Path("runs"))]),
         "seeds": sorted({task.seed for task in every}),
         "minutes": round(statistics.mean(cost.wall for cost in costs), 2),
         "cpu_minutes": round(statistics.mean(cost.cpu for cost in costs), 2),

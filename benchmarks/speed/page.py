@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "speed.md"
 PLOT = PAGE.parent / "images" / "speed.png"
 BEGIN, END = "<!-- measured: {} -->", "<!-- end of measured -->"
-FIRST, STARTS = "dragoman", ("help", "import")
+FIRST, OWN, STARTS = "dragoman", "dragoman recipe", ("help", "import")
 
 
 def table(report: dict[str, Any]) -> list[str]:
@@ -27,16 +27,18 @@ def table(report: dict[str, Any]) -> list[str]:
     return lines
 
 
-def ratios(report: dict[str, Any]) -> list[str]:
+def ratios(report: dict[str, Any], first: str) -> list[str]:
     """How many times faster than each peer."""
     peers = list(report["peers"])
     lines = ["| times as fast as | " + " | ".join(f"{p}: fp32 / bf16 / int8" for p in peers) + " |"]
     lines.append("|---" * (len(peers) + 1) + "|")
     for order, found in report["orders"].items():
+        if first not in found:
+            continue
         cells = []
         for peer in peers:
             theirs = found.get(peer, {}).get("per_second")
-            ours = [found.get(f"{FIRST}{kind}", {}) for kind in ("", " bf16", " int8")]
+            ours = [found.get(f"{first}{kind}", {}) for kind in ("", " bf16", " int8")]
             told = (f"{one['per_second'] / theirs:.1f}" for one in ours if theirs and one)
             cells.append(" / ".join(told) or "–")
         lines.append(f"| {_told(report, order)} | " + " | ".join(cells) + " |")
@@ -126,7 +128,8 @@ def peers() -> list[str]:
     about = f"{report['machine']}, Python {report['python']}, {report['when']}. Peers: "
     about += ", ".join(f"{name} {version}" for name, version in report["peers"].items()) + "."
     main = report | {"orders": {o: f for o, f in report["orders"].items() if "growth" not in o}}
-    made = [about, "", *ratios(main), "", *table(main), "", *rest(main)]
+    made = [about, "", "Output layers of the peers' size:", "", *ratios(main, FIRST), ""]
+    made += ["As the recipes have it:", "", *ratios(main, OWN), "", *table(main), "", *rest(main)]
     if older := sorted({when for when in report["dates"].values() if when != report["when"]}):
         made[1:1] = [
             "",
