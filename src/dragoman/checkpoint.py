@@ -4,10 +4,8 @@ checksum.
 Nothing here is ever executed or unpickled, so that a folder from a stranger can be opened.
 """
 
-import errno
 import hashlib
 import json
-import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -23,12 +21,12 @@ from torch import Tensor, nn
 from dragoman.config import Config, dump, validate
 from dragoman.data.fields import Field, TextField
 from dragoman.data.senses import FIELDS
+from dragoman.disk import make_folder, partial, put, settle_folder
 from dragoman.errors import UserError
 from dragoman.model import Model, build
 
 FORMAT = 1  # raised when an older Dragoman could not read what this one writes
 MANIFEST, WEIGHTS, CONFIG = "manifest.json", "model.safetensors", "config.yaml"
-NO_SUCH_THING = (errno.EINVAL, errno.ENOTSUP)  # what network disks say to an fsync of a folder
 Reader = Callable[[str], bytes]
 
 
@@ -59,53 +57,6 @@ class Loaded(NamedTuple):
     config: Config
     fields: Fields
     model: Model
-
-
-def write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, and so that it survives a loss of power."""
-    put(partial(path), content)
-    partial(path).replace(path)
-    settle_folder(path.parent)
-
-
-def partial(path: Path) -> Path:
-    """Where a file is written before it gets its name."""
-    return path.with_name(f".{path.name}.partial")
-
-
-def put(path: Path, content: bytes) -> None:
-    """Write a file through to the disk; where that fails, leave nothing of it."""
-    try:
-        with path.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        path.unlink(missing_ok=True)
-        raise
-
-
-def settle_folder(folder: Path) -> None:
-    """Write a folder's names through to the disk: a renamed file is safe only then."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:  # Windows opens no folders, and needs none of this
-        return
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in NO_SUCH_THING:
-            raise
-    finally:
-        os.close(handle)
-
-
-def make_folder(folder: Path) -> None:
-    """A folder, and those above it that are missing, each with its name on the disk."""
-    missing = [one for one in (folder, *folder.parents) if not one.is_dir()]
-    for one in reversed(missing):
-        one.mkdir(exist_ok=True)
-        settle_folder(one.parent)
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -12,9 +12,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dragoman.checkpoint import MANIFEST, partial, settle_folder, write
+from dragoman.checkpoint import MANIFEST
 from dragoman.config import SearchSpec
 from dragoman.data.rows import BadLines
+from dragoman.disk import partial, settle_folder, write
 from dragoman.errors import DragomanError, UserError
 from dragoman.inputs import Inputs
 from dragoman.output import FORMATS

@@ -20,12 +20,11 @@ from dragoman.checkpoint import (
     load_fields,
     open_folder,
     pack,
-    settle_folder,
     unpack,
-    write,
     write_folder,
 )
 from dragoman.config import Config, dump
+from dragoman.disk import settle_folder, write
 from dragoman.errors import DragomanError, UserError
 
 BEST, OPTIMIZER, PROGRESS = "best.safetensors", "optimizer.safetensors", "progress.json"

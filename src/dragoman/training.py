@@ -10,11 +10,12 @@ from typing import Any
 
 import yaml
 
-from dragoman.checkpoint import MANIFEST, make_folder
+from dragoman.checkpoint import MANIFEST
 from dragoman.config import Config, resolve, validate
 from dragoman.corpus import Corpus, Running, load_corpus
 from dragoman.crew import Crew, crewed, restarted
 from dragoman.data.rows import Table, table_of
+from dragoman.disk import make_folder
 from dragoman.errors import DragomanError, UserError
 from dragoman.guess import guess
 from dragoman.predict import Predictor, load

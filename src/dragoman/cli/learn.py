@@ -62,10 +62,8 @@ def train(
     settings, tree = rest["settings"], data_tree(data, rest)
     if rest["also"]:
         tree["data"]["also"] = [_corpus(told) for told in rest["also"]]
-    if rest["kernel"]:
-        settings = (*settings, f"train.kernel={rest['kernel']}")
-    if rest["auto_batch"]:
-        settings = (*settings, "train.auto_batch=true")
+    settings += (f"train.kernel={rest['kernel']}",) if rest["kernel"] else ()
+    settings += ("train.auto_batch=true",) if rest["auto_batch"] else ()
     changes = reduce(assign, settings, tree)
     resumed = rest["resume"] and not data
     reporter, found = Reporter(rest["quiet"]), None

@@ -82,7 +82,8 @@ def _to_onnx(model: Path, output: Path, given: dict[str, Any]) -> None:
 
 
 def _to_html(model: Path, output: Path, given: dict[str, Any]) -> None:
-    from dragoman.checkpoint import load_model, write
+    from dragoman.checkpoint import load_model
+    from dragoman.disk import write
     from dragoman.ship.html import page
     from dragoman.ship.measure import rounded_answers
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import torch
 
-from dragoman.checkpoint import Loaded, write
+from dragoman.checkpoint import Loaded
 from dragoman.core import UNK, Padded, Source
 from dragoman.data.batches import nothing
 from dragoman.data.fields import Field, TextField
 from dragoman.data.pictures import ImageField
+from dragoman.disk import write
 from dragoman.errors import UserError
 from dragoman.ship.describe import describe
 
