@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import dragoman
+from dragoman.check import check_data
 from dragoman.guess import guess, of_rows
 
 WORDS = [f"{a}{b}{c}{d}" for a in "bdfgk" for b in "aeiou" for c in "lmnrs" for d in "aeiou"]
@@ -40,7 +41,16 @@ def inflected(draw: random.Random) -> tuple[str, ...]:
 
 
 def translated(draw: random.Random) -> tuple[str, ...]:
-    return sentence(draw, 9, 15), sentence(draw, 9, 15)
+    return sentence(draw, 9, 15), " ".join(f"{w}st" for w in sentence(draw, 9, 15).split())
+
+
+def replied(draw: random.Random) -> tuple[str, ...]:
+    return sentence(draw, 9, 15).replace("a", "A"), sentence(draw, 9, 15)
+
+
+def rewritten(draw: random.Random) -> tuple[str, ...]:
+    words = sentence(draw, 9, 15)
+    return words, words.replace("ba", "pa")
 
 
 def summed_up(draw: random.Random) -> tuple[str, ...]:
@@ -64,6 +74,8 @@ CASES = [
     (asked, "answer"),
     (inflected, "inflect"),
     (translated, "bahdanau2015-small"),
+    (replied, "dialog"),
+    (rewritten, "bahdanau2015-small"),
     (summed_up, "summarize"),
     (spelled, "transduce"),
     (counted, "transduce"),
@@ -91,6 +103,15 @@ def test_whoever_says_something_is_not_second_guessed(tmp_path: Path) -> None:
     assert guess({"data": {"train": [str(table), str(table)]}}).recipe != "classify"
 
 
+def test_check_tells_what_would_be_chosen(tmp_path: Path) -> None:
+    table = tmp_path / "rows.tsv"
+    draw = random.Random(1)
+    table.write_text("".join("\t".join(tags(draw)) + "\n" for _ in range(600)))
+    lines, sound = check_data({"train": [str(table)]})
+    assert sound
+    assert any("tag: each word has its tag" in line for line in lines)
+
+
 def test_pairs_in_memory_are_looked_at_too(tmp_path: Path) -> None:
     draw = random.Random(1)
     rows = [labels(draw) for _ in range(100)]
@@ -112,6 +133,7 @@ REAL = {
     "sick/train.tsv.gz": "entail",
     "snips/train.tsv.gz": "tag",
     "babi/train.tsv.gz": "answer",
+    "camrest676/train.tsv.gz": "dialog",
     "scitldr/train.tsv.gz": "summarize",
     "multi30k/train.de.gz multi30k/train.en.gz": "bahdanau2015-small",
 }

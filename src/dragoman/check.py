@@ -10,6 +10,7 @@ from dragoman.checkpoint import load_model, verify
 from dragoman.config import DataSpec, resolve, validate
 from dragoman.data.fields import TextSpec, settle
 from dragoman.data.rows import Table, iter_inputs, read_table
+from dragoman.guess import guess
 
 
 def check_model(folder: Path) -> tuple[list[str], bool]:
@@ -39,6 +40,8 @@ def check_data(data: Mapping[str, Any], recipe: str | None = None) -> tuple[list
             lines.append(f"  column {place}: {_describe(column)}")
     uneven = _uneven(table) if config and config.model.decoder.kind == "aligned" else 0
     lines += [f"  {uneven:,} rows have not one tag for each symbol"] if uneven else []
+    if not recipe and (found := guess({"data": data})).why:
+        lines.append(f"  train would choose the recipe {found.recipe}: {found.why}")
     if len(table.columns) > 1:
         repeated = len(table) - len(set(table))
         lines += [f"  {repeated:,} rows repeat an earlier one"] if repeated else []

@@ -19,6 +19,7 @@ RARER = 5  # sources, or words of them, are so many times as many as answers, or
 TAGS = 500  # different tags at the most
 SHORT = 3  # words of an answer to a question, on average
 LONG = 60  # words of a source that is summed up
+KNOWN, OWN = 0.8, 0.5  # shares of a reply's words: in any source, and less than this in its own
 PLAIN = {"train", "dev", "columns", "format", "on_bad_line", "also", "dev_rows", "store"}
 Rows = Sequence[tuple[str, ...]]
 
@@ -114,6 +115,8 @@ def _of_two(rows: Rows) -> Guess:
         return USUAL
     if _words(source) >= max(LONG, 3 * _words(target)):
         return Guess("summarize", "answers are short beside their sources")
+    if _replies(source, target):
+        return Guess("dialog", "both sides are of one language, and answers say something else")
     return Guess("bahdanau2015-small", "both sides are sentences")
 
 
@@ -129,6 +132,16 @@ def _tagged(sources: Sequence[str], targets: Sequence[str]) -> bool:
         return False
     words, tags = ({word for pair in pairs for word in pair[side]} for side in (0, 1))
     return len(tags) <= TAGS and len(words) >= RARER * len(tags)
+
+
+def _replies(sources: Sequence[str], targets: Sequence[str]) -> bool:
+    """Whether words of answers are known from sources, but seldom from their own."""
+    said = [set(text.lower().split()) for text in sources]
+    heard = [text.lower().split() for text in targets]
+    known, count = set[str]().union(*said), sum(map(len, heard))
+    shared = sum(word in known for words in heard for word in words)
+    own = sum(word in mine for mine, words in zip(said, heard, strict=True) for word in words)
+    return shared >= KNOWN * count and own < OWN * count
 
 
 def _features(texts: Sequence[str]) -> bool:
