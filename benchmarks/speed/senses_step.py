@@ -2,8 +2,9 @@
 
     python benchmarks/speed/senses_step.py [cpu|cuda]
 
-Models are the recipes' own, batches random; else as train_step.py. Most of such a step is what the
-encoder multiplies, with or without kernels. Results go to results/senses_DEVICE.json.
+Models are the recipes' own, batches random, sounds of unequal length; else as train_step.py. Most of
+such a step is what the encoder multiplies, with or without kernels. Results go to
+results/senses_DEVICE.json.
 """
 
 import json
@@ -40,8 +41,10 @@ def batch_of(name: str) -> Batch:
     values = torch.randn(items, *shape, generator=draw)
     target = torch.randint(4, recipe(name).target, (items, length), generator=draw)
     target[:, -1] = EOS
-    whole = torch.ones(items, shape[0], dtype=torch.bool)
-    return Batch(Padded(values, whole), Padded(target, target > 0), np.arange(items))
+    lengths = torch.randint(-(-shape[0] // 2), shape[0] + 1, (items, 1), generator=draw)
+    lengths[0] = shape[0]
+    real = torch.arange(shape[0]) < lengths
+    return Batch(Padded(values, real), Padded(target, target > 0), np.arange(items))
 
 
 def compare(name: str, device: str, precision: str, rounds: int = 3) -> dict[str, Any]:
