@@ -2,8 +2,8 @@
 
     python benchmarks/speed/senses_step.py [cpu|cuda]
 
-Models are the recipes' own, batches random, sounds of unequal length; else as train_step.py. Most of
-such a step is what the encoder multiplies, with or without kernels. Results go to
+Models are the recipes' own, batches random, sounds of unequal length; else as train_step.py. Most
+of such a step is what the encoder multiplies, with or without kernels. Results go to
 results/senses_DEVICE.json.
 """
 
