@@ -85,7 +85,9 @@ CASES = [
 @pytest.mark.parametrize(("made", "recipe"), CASES)
 def test_a_table_gets_the_recipe_that_suits_it(made: Any, recipe: str) -> None:
     draw = random.Random(1)
-    assert of_rows([made(draw) for _ in range(600)]).recipe == recipe
+    rows = [made(draw) for _ in range(600)]
+    assert of_rows(rows).recipe == recipe
+    assert of_rows([*rows[:9], ("",), *rows[9:]]).recipe == recipe  # a blank line
 
 
 def test_whoever_says_something_is_not_second_guessed(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ Nobody who has pairs should have to know that labels, tags and sentences want ot
 chosen here is said, and `-r` chooses otherwise.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
@@ -82,10 +83,12 @@ def _numbers(columns: Iterable[Any]) -> bool:
 def of_rows(rows: Rows) -> Guess:
     """The recipe for texts of which the last, or in a table of more the second, is the answer.
 
-    >>> of_rows([("the cat sat", "D N V"), ("a dog ran off", "D N V P")] * 20).recipe
-    'transduce'
+    >>> of_rows([(f"text {i}", "yes" if i % 2 else "no") for i in range(40)]).recipe
+    'classify'
     """
-    width = min((len(row) for row in rows), default=0)
+    widths = Counter(len(row) for row in rows).most_common(1)
+    width = widths[0][0] if widths else 0
+    rows = [row for row in rows if len(row) >= width]  # blank lines, and what is broken off
     if width >= 3 and (found := _of_three([row[:3] for row in rows])):
         return found
     return _of_two([(row[0], row[1]) for row in rows]) if width >= 2 else USUAL
