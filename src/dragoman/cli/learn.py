@@ -1,5 +1,6 @@
 """The verb that makes models."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def train(
     settings += ("train.auto_batch=true",) if rest["auto_batch"] else ()
     changes = reduce(assign, settings, tree)
     resumed = rest["resume"] and not data
-    reporter, found = Reporter(rest["quiet"]), None
+    reporter, found = Reporter(rest["quiet"] or _follows()), None
     if not (recipe or config or rest["resume"]):
         found = guess(changes)
         recipe = found.recipe
@@ -92,6 +93,13 @@ def train(
         overwrite=rest["overwrite"],
     )
     reporter.say(f"done: {output}   try: dragoman predict {output}")
+
+
+def _follows() -> bool:
+    """Whether this is one of several processes, of which the first tells enough."""
+    from dragoman.crew import places
+
+    return places(os.environ).get("RANK", "0") != "0"
 
 
 def _corpus(told: str) -> dict[str, Any]:
