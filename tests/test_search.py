@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import dragoman
 from dragoman import search
 from dragoman.core import BOS, EOS, PAD, Pair, State, Step
 from dragoman.model import ModelSpec
@@ -130,3 +131,12 @@ def test_a_beam_wider_than_the_space_leaves_empty_places_last() -> None:
     found = search.beam(*search.never(uniform(1), [PAD, BOS, 3, 4, 5, 6]), 3, width=4, n_best=4)
     assert found.scores[0, 0].isfinite()
     assert found.scores[0, 1:].isinf().all()
+
+
+def test_a_price_of_length_beyond_all_numbers_still_gives_an_answer(
+    tiny: dragoman.Predictor,
+) -> None:
+    long = {"min_length": 20, "max_length": 24, "beam": 4}
+    for normalize in (32.0, 200.0):
+        assert tiny("ab", normalize=normalize, **long).text
+        assert tiny("ab", normalize=normalize, no_repeat_ngram=9, **long).text

@@ -90,7 +90,7 @@ def _level(probability: float) -> int:
 def _tour(answer: Answer) -> str:
     """The way through points in the plane, where the answer is one."""
     points = next((one.values for one in answer.seen if one.kind == "points"), None)
-    stops = [int(token) - 1 for token in answer.tokens if token.isdigit()]
+    stops = [int(token) - 1 for token in answer.tokens if token.isdecimal()]
     if points is None or points.shape[1:] != (2,) or len(stops) < max(len(answer.tokens), 2):
         return ""
     return tour(points, stops) if max(stops) < len(points) and min(stops) >= 0 else ""

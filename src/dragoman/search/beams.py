@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dragoman.core import EOS, PAD, Hypotheses, State, StepFn, group, leaf, repeat, select
-from dragoman.search.rules import NEVER
+from dragoman.search.rules import LARGEST, NEVER
 from dragoman.search.strategies import start
 
 Banks = Callable[[State, int], Tensor]  # (state, V) -> progress (N, V) after each next symbol
@@ -109,7 +109,7 @@ def _grow(
 def _rank(candidates: Tensor, paths: _Paths, normalize: float, taste: Taste) -> Tensor:
     """What paths (B, W) with candidates (B, W, V) compare by."""
     lengths = (5 + paths.lengths) / 6 if taste.gnmt else paths.lengths.clamp(min=1)
-    ranks = candidates / lengths.pow(normalize)[..., None]
+    ranks = candidates / lengths.pow(normalize).clamp(max=LARGEST)[..., None]
     if paths.cover is None:
         return ranks
     # log(UNSEEN) is taken off everywhere, so that the padding of a batch adds exactly nothing.

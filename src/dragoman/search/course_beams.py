@@ -8,7 +8,7 @@ from torch.nn.functional import pad
 
 from dragoman.core import BOS, EOS, PAD, Hypotheses, State, group, leaf, repeat, select
 from dragoman.search.courses import WORTH, Course, Few, Limits, look
-from dragoman.search.rules import NEVER
+from dragoman.search.rules import LARGEST, NEVER
 
 
 class Rank(NamedTuple):
@@ -23,7 +23,7 @@ class Rank(NamedTuple):
     def divisors(self, lengths: Tensor) -> Tensor:
         """What scores of paths of such lengths are divided by."""
         lengths = (5 + lengths) / 6 if self.gnmt else lengths.clamp(min=1)
-        return lengths.pow(self.normalize)
+        return lengths.pow(self.normalize).clamp(max=LARGEST)
 
 
 class Paths(NamedTuple):

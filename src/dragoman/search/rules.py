@@ -10,6 +10,7 @@ from torch import Tensor
 from dragoman.core import EOS, PAD, Pair, State, Step, leaf
 
 NEVER = float("-inf")
+LARGEST = 3e38  # a divisor beyond all numbers would turn what is ruled out into no number
 
 
 def forbid(log_probs: Tensor, banned: Tensor) -> Tensor:

@@ -116,7 +116,9 @@ def beam(
 
 def _divisor(lengths: Array, normalize: float, gnmt: bool) -> Array:
     base = (5 + lengths) / 6 if gnmt else lengths.clip(min=1)
-    return np.power(base, np.float32(normalize), dtype=np.float32)
+    with np.errstate(over="ignore"):
+        found = np.power(base, np.float32(normalize), dtype=np.float32)
+    return np.minimum(found, np.finfo(np.float32).max)
 
 
 def _largest(values: Array, count: int) -> Array:
