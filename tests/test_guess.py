@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import dragoman
 from dragoman.check import check_data
+from dragoman.cli import cli
 from dragoman.guess import guess, of_rows
 
 WORDS = [f"{a}{b}{c}{d}" for a in "bdfgk" for b in "aeiou" for c in "lmnrs" for d in "aeiou"]
@@ -125,6 +127,17 @@ def test_pairs_in_memory_are_looked_at_too(tmp_path: Path) -> None:
     assert (
         dragoman.train(few, tmp_path / "b", config=steps, quiet=True).config.recipe == "transduce"
     )
+
+
+def test_a_run_that_resume_begins_is_the_same(tmp_path: Path) -> None:
+    table = tmp_path / "rows.tsv"
+    draw = random.Random(1)
+    table.write_text("".join("\t".join(labels(draw)) + "\n" for _ in range(100)))
+    told = ["train", str(table), "-o", str(tmp_path / "model"), "--resume"]
+    for steps in ("1", "2"):  # begun, and gone on with
+        done = CliRunner().invoke(cli, [*told, "--set", f"train.max_steps={steps}"])
+        assert done.exit_code == 0, done.output
+        assert dragoman.load(tmp_path / "model").config.recipe == "classify"
 
 
 REAL = {

@@ -64,9 +64,10 @@ def train(
         names = [data] if isinstance(data, str | Path) else list(data)
         tree["data"] = dict(tree.get("data", {})) | {"train": [str(name) for name in names]}
     reporter = Reporter(quiet)
-    if not recipe and not resume and (found := guess(tree, table)).why:
+    if not recipe and (found := guess(tree, table)).why:
         recipe = found.recipe
-        reporter.say(found.told())
+        if not resume:
+            reporter.say(found.told())
     settled = None if resume and data is None else resolve(recipe, tree=tree)
     return run(
         settled,

@@ -68,7 +68,7 @@ def train(
     changes = reduce(assign, settings, tree)
     resumed = rest["resume"] and not data
     reporter, found = Reporter(rest["quiet"] or _follows()), None
-    if not (recipe or config or rest["resume"]):
+    if not (recipe or config or resumed):  # `--resume` begins where nothing has begun
         found = guess(changes)
         recipe = found.recipe
     settled = None if resumed else resolve(recipe, config, settings, tree)
@@ -79,7 +79,7 @@ def train(
         raise UserError("name a folder for the model: -o model/")
     if settled and found:
         _refuse_prose(data, settled)
-        if found.why:
+        if found.why and not rest["resume"]:
             reporter.say(found.told())
     if rest["print_config"] and (past := begun(output, changes)):
         click.echo(dump(past.config), nl=False)

@@ -36,7 +36,7 @@ function repeated(tokens, size) {
 }
 
 const divisor = (length, { normalize, length_penalty: penalty }) =>
-  (penalty === "gnmt" ? (5 + length) / 6 : Math.max(length, 1)) ** normalize;
+  Math.min((penalty === "gnmt" ? (5 + length) / 6 : Math.max(length, 1)) ** normalize, Number.MAX_VALUE);
 
 // The best paths, best first. Finished ones wait; the greedy one keeps its place.
 function beam(step, state, rules, width, options) {
