@@ -45,7 +45,17 @@ class Task(NamedTuple):
 def load_rows() -> dict[str, dict[str, Any]]:
     """The rows by name; names with a dot are what others are built on."""
     tree = yaml.safe_load((HERE / "rows.yaml").read_text("utf-8"))
-    return {name: row | {"name": name} for name, row in tree.items() if not name.startswith(".")}
+    return {
+        name: row | {"name": name, "set": list(settings(row.get("set", [])))}
+        for name, row in tree.items()
+        if not name.startswith(".")
+    }
+
+
+def settings(listed: list[Any]) -> Iterator[str]:
+    """A row's settings, those of lists that it shares with others among them."""
+    for one in listed:
+        yield from settings(one) if isinstance(one, list) else [one]
 
 
 def tasks(row: dict[str, Any], seeds: list[int] | None) -> list[Task]:

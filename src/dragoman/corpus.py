@@ -1,5 +1,6 @@
 """From a config's files to encoded examples: read, split, learn the alphabets, encode."""
 
+import math
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -62,7 +63,9 @@ def load_corpus(
     config, fields = (config, fields) if fields else learn(config, train.columns, say)
     say(f"data: {len(train):,} rows to train on, {len(dev):,} dev rows")
     if config.data.format == "running":
-        return Corpus(config, fields, running(fields, train), running(fields, dev), [])
+        text = running(fields, train)
+        config = _settle_epochs(config, len(text) // config.train.bptt, 0)
+        return Corpus(config, fields, text, running(fields, dev), [])
     train, examples = encoded(config, fields, train, say)
     examples.weights, examples.lines = train.weights, train.lines
     examples = fitting(config, fields, train, examples, say)
@@ -255,7 +258,29 @@ def settle_sizes(config: Config, examples: Examples) -> Config:
         ratios = examples.target.lengths[some] / examples.sources[0].lengths[some]
         ratio = round(float(1.5 * np.quantile(ratios, 0.99)), 2)
         search = search.model_copy(update={"ratio": ratio})
-    return config.model_copy(update={"train": train, "search": search})
+    config = config.model_copy(update={"train": train, "search": search})
+    symbols = int(examples.lengths.sum()) if train.batch_size is None else 0
+    per_batch = train.batch_size or train.batch_tokens or 1
+    return _settle_epochs(config, len(examples), (symbols or len(examples)) / per_batch)
+
+
+def _settle_epochs(config: Config, rows: int, batches: float) -> Config:
+    """`auto` replaced, for so many rows in so many batches an epoch."""
+    train = config.train
+    if train.epochs != "auto":
+        return config
+    chosen = epochs(rows, math.ceil(batches / train.accumulate))
+    return config.model_copy(update={"train": train.model_copy(update={"epochs": chosen})})
+
+
+def epochs(rows: int, steps: int) -> float:
+    """How often so many rows are read, in so many steps an epoch. The more there are, the less
+    often each needs to be seen: ten times as many, about half as often. Few steps are none.
+
+    >>> epochs(800, 12), epochs(8_000, 120), epochs(114_000, 230), epochs(20, 1)
+    (50, 23, 10, 500)
+    """
+    return max(round(464 / max(rows, 1) ** (1 / 3)), math.ceil(500 / max(steps, 1)), 1)
 
 
 def batch_tokens(total: int) -> int:

@@ -137,8 +137,10 @@ class Trainer:
 
     def total_steps(self) -> int:
         """How many steps there can be at most."""
+        epochs = self.spec.epochs
+        assert epochs != "auto"  # a corpus has settled it
         limits = [
-            math.ceil(self.spec.epochs * self.per_epoch) if self.spec.epochs else None,
+            math.ceil(epochs * self.per_epoch) if epochs else None,
             self.spec.max_steps,
         ]
         return min((limit for limit in limits if limit is not None), default=1 << 62)
