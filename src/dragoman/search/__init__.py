@@ -29,6 +29,7 @@ from dragoman.search.rules import (
     repetition_penalty,
     within,
 )
+from dragoman.search.stops import StoppedError, until
 from dragoman.search.strategies import (
     Pick,
     Stride,
@@ -52,6 +53,7 @@ __all__ = [
     "Phrases",
     "Pick",
     "Rank",
+    "StoppedError",
     "Stride",
     "Taste",
     "beam",
@@ -82,6 +84,7 @@ __all__ = [
     "sample",
     "top",
     "tour",
+    "until",
     "walk",
     "within",
 ]

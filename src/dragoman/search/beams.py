@@ -9,6 +9,7 @@ from torch import Tensor
 
 from dragoman.core import EOS, PAD, Hypotheses, State, StepFn, group, leaf, repeat, select
 from dragoman.search.rules import LARGEST, NEVER
+from dragoman.search.stops import times
 from dragoman.search.strategies import start
 
 Banks = Callable[[State, int], Tensor]  # (state, V) -> progress (N, V) after each next symbol
@@ -64,7 +65,7 @@ def beam(
     state = repeat(state, width)
     first = torch.arange(items, device=device)[:, None] * width
     tokens, paths, trail = start(state), _begin(items, width, taste.groups, device), _Trail()
-    for _ in range(max_steps):
+    for _ in times(max_steps):
         out = step(tokens, state)
         paths, candidates = _grow(paths, out.log_probs, out.weights, taste)
         banks = taste.banks and group(taste.banks(out.state, out.log_probs.size(1)), items)

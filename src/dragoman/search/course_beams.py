@@ -9,6 +9,7 @@ from torch.nn.functional import pad
 from dragoman.core import BOS, EOS, PAD, Hypotheses, State, group, leaf, repeat, select
 from dragoman.search.courses import WORTH, Course, Few, Limits, look
 from dragoman.search.rules import LARGEST, NEVER
+from dragoman.search.stops import times
 
 
 class Rank(NamedTuple):
@@ -43,7 +44,7 @@ def beam(
     items, like = len(leaf(state)), leaf(state)
     alive, paths = torch.arange(items, device=like.device), begin(items, like.device)
     trail, final = Trail(), None
-    for time in range(limits.steps):
+    for time in times(limits.steps):
         features, after, weights = course.move(paths.tokens.flatten(), state)
         going = None if not paths.done.any() else (~paths.done).flatten().nonzero()[:, 0]
         gains, symbols = extend(course, features, paths, limits.of(alive), time, width, going)

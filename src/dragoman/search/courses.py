@@ -17,6 +17,7 @@ from dragoman.kernels import native
 from dragoman.kernels.best import best, total
 from dragoman.kernels.choice import has_native
 from dragoman.search.rules import NEVER
+from dragoman.search.stops import times
 from dragoman.search.strategies import by_chance, start
 
 WORTH = 8  # items are left behind when they are one in so many
@@ -155,7 +156,7 @@ def _walk(
     rows = torch.arange(len(tokens), device=tokens.device)  # those still looked after
     done = torch.zeros_like(tokens, dtype=torch.bool)
     limits = Limits(*(repeat(limit, count) for limit in limits))
-    for time in range(limits.steps):
+    for time in times(limits.steps):
         features, state, weights = course.move(tokens, state)
         going = (~done).nonzero()[:, 0]
         mine = rows[going]

@@ -19,6 +19,7 @@ from dragoman.kernels.beams import Found
 from dragoman.search.boards import Beam, Board, Draw, Room
 from dragoman.search.course_beams import Rank
 from dragoman.search.courses import Limits
+from dragoman.search.stops import times
 
 STEPS = 8  # in a graph; an even number, so that buffers that take turns end where they began
 KEPT = 32  # graphs, and shapes that were seen
@@ -103,9 +104,9 @@ class Recorded:
             _lay(board.noise, noise.flatten(0, 1))
         self.start()
         steps, most = 0, limits.steps
-        while steps < most:
+        for begun in times(most, STEPS):
             self.steps()
-            steps += STEPS
+            steps = begun + STEPS
             if steps < most and self._is_over():
                 break
         self.finish()

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from dragoman.core import BOS, EOS, PAD, Hypotheses, State, StepFn, group, leaf, repeat
 from dragoman.search.rules import NEVER
+from dragoman.search.stops import times
 
 Pick = Callable[[Tensor], Tensor]  # log-probabilities (N, V) -> tokens (N,)
 
@@ -164,7 +165,7 @@ def walk(
     """
     tokens = start(state)
     done = torch.zeros_like(tokens, dtype=torch.bool)
-    for _ in range(max_steps):
+    for _ in times(max_steps):
         out = step(tokens, state)
         state, tokens = out.state, pick(out.log_probs).masked_fill(done, PAD)
         gain = out.log_probs.gather(1, tokens[:, None])[:, 0].masked_fill(done, 0)

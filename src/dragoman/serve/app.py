@@ -65,7 +65,12 @@ def make_app(models: Models, settings: Settings, counters: Counters) -> Guard:
         responses={404: {"model": Trouble}},
         summary="Training curves and samples",
     )
-    app.add_api_route("/healthz", desk.health, summary="Whether the server is there")
+    app.add_api_route(
+        "/healthz",
+        desk.health,
+        responses={503: {"model": Trouble}},
+        summary="Whether the server is there, and all of its models",
+    )
     app.add_api_route("/metrics", desk.metrics, summary="Counts, for Prometheus")
     page.add_to(app)
     return Guard(app, settings, counters)
@@ -98,6 +103,8 @@ class Desk:
         self.reading = asyncio.Semaphore(1)
 
     async def health(self) -> dict[str, str]:
+        if not all(one.batcher.alive for one in self.models.served.values()):
+            raise RequestError(503, "a model has no thread any more: restart the server")
         return {"status": "ok"}
 
     async def metrics(self) -> Response:

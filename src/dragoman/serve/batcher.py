@@ -6,15 +6,18 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from threading import Condition, Thread
 from typing import Any
 
+from dragoman import search
 from dragoman.choices import Choice, choices
 from dragoman.config import SearchSpec
 from dragoman.decode import Asked, Query
 from dragoman.errors import DragomanError, UserError
 from dragoman.live import write
 from dragoman.predict import Prediction, Predictor
+from dragoman.serve.costs import fitting
 from dragoman.serve.counters import Counters
 from dragoman.serve.settings import Settings
 
@@ -62,6 +65,11 @@ class Job:
     begun: int = 0  # inputs that were taken up
     rows: dict[int, Row] = field(default_factory=dict)
 
+    @cached_property
+    def fits(self) -> int:
+        """How many inputs like these may be decoded together."""
+        return fitting(self.asked, self.options)
+
     @property
     def left(self) -> int:
         return len(self.asked) - self.begun
@@ -76,18 +84,19 @@ class Batcher:
     def __init__(
         self, predictor: Predictor, settings: Settings, counters: Counters, name: str = ""
     ) -> None:
-        self.predictor, self.settings, self.counters, self.name = (
-            predictor,
-            settings,
-            counters,
-            name,
-        )
+        self.predictor, self.settings = predictor, settings
+        self.counters, self.name = counters, name
         self.waiting: list[Job] = []
         self.writing: list[tuple[Job, Iterator[Any]]] = []
         self._news, self._closed = Condition(), False
         self._last, self._took = 0, 0.0  # inputs of the last batch, and its seconds
         self._thread = Thread(target=self._work, name=f"model {name}", daemon=True)
         self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether somebody works on the queue."""
+        return self._thread.is_alive()
 
     @property
     def depth(self) -> int:
@@ -120,19 +129,40 @@ class Batcher:
 
         torch.set_num_threads(1)  # of this thread: a second one makes a busy machine slower
         while True:
+            batch: list[tuple[Job, int]] = []
+            try:
+                with self._news:
+                    while not (self.waiting or self.writing or self._closed):
+                        self._news.wait()
+                    if self._closed and not self.waiting and not self.writing:
+                        return
+                    self._gather()
+                    batch = self._take()
+                self._serve(batch)
+            except Exception as error:  # a mistake of ours: the next clients must not pay for it
+                self._mend(batch, error)
+
+    def _serve(self, batch: list[tuple[Job, int]]) -> None:
+        """Answer a batch, and go a token further with all answers that are streamed."""
+        begun = time.monotonic()
+        if batch:
+            self._answer(batch)
+            self._last, self._took = len(batch), min(LONG, time.monotonic() - begun)
+        for job, strokes in list(self.writing):
+            self._advance(job, strokes)
+
+    def _mend(self, batch: list[tuple[Job, int]], error: Exception) -> None:
+        """Tell those who would wait in vain: a batch, or everybody where there was none yet."""
+        self._log(error)
+        jobs = [job for job, _ in batch or self.writing]
+        if not batch:
             with self._news:
-                while not (self.waiting or self.writing or self._closed):
-                    self._news.wait()
-                if self._closed and not self.waiting and not self.writing:
-                    return
-                self._gather()
-                batch = self._take()
-            begun = time.monotonic()
-            if batch:
-                self._answer(batch)
-                self._last, self._took = len(batch), min(LONG, time.monotonic() - begun)
-            for job, strokes in list(self.writing):
-                self._advance(job, strokes)
+                jobs, self.waiting, self.writing = [*jobs, *self.waiting], [], []
+        for job in jobs:
+            try:
+                self._end(job, error)
+            except Exception as another:
+                self._log(another)
 
     def _gather(self) -> None:
         """Clients who were answered together come again one after the other: without a moment's
@@ -146,8 +176,8 @@ class Batcher:
                 return
 
     def _take(self) -> list[tuple[Job, int]]:
-        """The next inputs to decode together: the oldest job's, and in turn with them those of all
-        jobs with the same options, so that a long list does not hold up the others.
+        """The next inputs to decode together: the first job's, and in turn with them those of all
+        jobs with the same options. Then others come first: a long list does not hold them up.
         """
         for job in [one for one in self.waiting if one.late()]:
             self._drop(job)
@@ -158,21 +188,21 @@ class Batcher:
             return []
         wanted = self.waiting[0].options
         alike = [job for job in self.waiting if job.options == wanted]
-        batch: list[tuple[Job, int]] = []
-        while alike and len(batch) < self.settings.batch:
+        others = [job for job in self.waiting if job.options != wanted]
+        batch, room = list[tuple[Job, int]](), self.settings.batch
+        while alike and len(batch) < min(room, alike[0].fits):
             job = alike.pop(0)
             batch.append((job, job.begun))
+            room = min(room, job.fits)
             job.begun += 1
             if job.left:
                 alike.append(job)
-            else:
-                self.waiting.remove(job)
+        self.waiting = [*others, *alike]
         return batch
 
     def _drop(self, job: Job) -> None:
-        self.waiting.remove(job)
         self.counters.add("dragoman_dropped_total", len(job.asked), model=self.name)
-        job.tell(LateError())
+        self._end(job, LateError())
 
     def _answer(self, batch: list[tuple[Job, int]]) -> None:
         self.counters.add("dragoman_batches_total", model=self.name)
@@ -185,6 +215,10 @@ class Batcher:
                 return
             for one in batch:  # somebody's wish cannot be granted: the others' can
                 self._answer([one])
+            return
+        except search.StoppedError:  # nobody waits for any of them
+            for job in {job for job, _ in batch}:
+                self._drop(job)
             return
         except Exception as error:
             for job, _ in batch:
@@ -199,7 +233,9 @@ class Batcher:
     def _decode(self, batch: list[tuple[Job, int]]) -> list[Row]:
         asked: list[Any] = [job.asked[place] for job, place in batch]
         options, places = batch[0][0].options, [place for _, place in batch]
-        rows = [Row(p) for p in self.predictor.predict(asked, options, len(asked), places)]
+        with search.until(lambda: all(job.late() for job, _ in batch)):
+            found = self.predictor.predict(asked, options, len(asked), places)
+        rows = [Row(prediction) for prediction in found]
         curious = [i for i, (job, _) in enumerate(batch) if job.choices and rows[i].written]
         if curious:
             self._look(batch, asked, rows, curious)
@@ -246,12 +282,18 @@ class Batcher:
         self.writing.remove((job, strokes))
 
     def _fail(self, job: Job, error: Exception) -> None:
-        if job in self.waiting:
-            with self._news:
-                self.waiting.remove(job)
         if not isinstance(error, DragomanError | LateError):
-            LOG.error("model %s failed", self.name, exc_info=error)
-            self.counters.add("dragoman_failures_total", model=self.name)
+            self._log(error)
+        self._end(job, error)
+
+    def _log(self, error: Exception) -> None:
+        LOG.error("model %s failed", self.name, exc_info=error)
+        self.counters.add("dragoman_failures_total", model=self.name)
+
+    def _end(self, job: Job, error: Exception) -> None:
+        with self._news:  # clients come and go at the same time
+            if job in self.waiting:
+                self.waiting.remove(job)
         if not job.gone:
             job.gone = True
             job.tell(error)

@@ -35,6 +35,7 @@ HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
 ]
+ROUTES = frozenset(("/v1/predict", "/v1/models", "/healthz", "/metrics"))  # counted by name
 LINGER = 5.0  # seconds in which a refused body is still read, so that the client hears why
 
 
@@ -72,7 +73,7 @@ class Guard:
             await _refuse(refused, tell)
         finally:
             self.inside -= 1
-            path = scope["path"] if scope["path"].startswith("/v1/predict") else "other"
+            path = scope["path"] if scope["path"] in ROUTES else "other"  # names are kept for good
             self.counters.add("dragoman_requests_total", path=path, status=str(status[0]))
             self.counters.took(time.monotonic() - begun, path=path)
 

@@ -2,17 +2,43 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+)
 
 from dragoman.choices import Choice
 from dragoman.predict import Prediction
-from dragoman.serve.settings import MAX_BEAM, MAX_INPUTS, MAX_LENGTH, MAX_TEXT
+from dragoman.serve.settings import (
+    MAX_BEAM,
+    MAX_INPUTS,
+    MAX_LENGTH,
+    MAX_PATHS,
+    MAX_PHRASE,
+    MAX_PHRASED,
+    MAX_PHRASES,
+    MAX_TEXT,
+)
+
+
+def _few(phrases: list[str]) -> list[str]:
+    """Phrases, unless all together they are too long."""
+    if (length := sum(map(len, phrases))) > MAX_PHRASED:
+        raise ValueError(f"at most {MAX_PHRASED} characters in all, not {length}")
+    return phrases
+
 
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
-Phrases = Annotated[list[Text], Field(max_length=32)]
+Phrase = Annotated[str, Field(max_length=MAX_PHRASE)]
+Phrases = Annotated[list[Phrase], Field(max_length=MAX_PHRASES), AfterValidator(_few)]
 Number = Annotated[float, Field(ge=0, le=1000)]
 Beam = Annotated[int, Field(ge=1, le=MAX_BEAM)]
-Prefix = Text | Annotated[list[Text], Field(max_length=MAX_LENGTH)]
+Beginning = Annotated[str, Field(max_length=MAX_LENGTH)]
+Prefix = Beginning | Annotated[list[Phrase], Field(max_length=MAX_LENGTH)]
 
 
 class Strict(BaseModel):
@@ -54,6 +80,16 @@ class Options(Strict):
     coverage_penalty: Number | None = None
     replace_unknown: bool | None = None
     valid: Literal["none", "each-once", "tour", "hull"] | None = None
+
+    @field_validator("max_length", "min_length")
+    @classmethod
+    def _affordable(cls, length: int | None, info: ValidationInfo) -> int | None:
+        """Long answers, or many paths."""
+        paths = max(info.data.get(name) or 1 for name in ("beam", "n_best"))
+        if paths * (length or 0) > MAX_PATHS:
+            most = MAX_PATHS // paths
+            raise ValueError(f"at most {most} with {paths} paths (beam, n_best), not {length}")
+        return length
 
 
 class PredictRequest(Options):

@@ -6,6 +6,10 @@ MAX_INPUTS = 256  # of one request
 MAX_TEXT = 20_000  # characters of one text
 MAX_BEAM = 64  # paths, answers, symbols per place
 MAX_LENGTH = 2_000  # symbols of an answer
+MAX_PATHS = 32_000  # the same on all paths: a beam of 16 may write 2,000, one of 64 only 500
+MAX_PHRASES = 32  # that are banned, or required
+MAX_PHRASE = 200  # characters of one of them
+MAX_PHRASED = 500  # characters of all of them: required ones make an answer longer than its limit
 
 
 @dataclass(frozen=True)
