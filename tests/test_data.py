@@ -101,6 +101,14 @@ def test_auto_picks_units_that_suit(values: list[str], units: str) -> None:
     assert settle(TextSpec(), values).units == units
 
 
+def test_units_of_a_sorted_column_are_those_of_all_of_it() -> None:
+    words = [f"word{number}" for number in range(1000)]
+    texts = [" ".join(words[at % 900 : at % 900 + 2]) for at in range(25_000)]
+    texts += [" ".join(words[at % 900 : at % 900 + 30]) for at in range(25_000)]
+    assert settle(TextSpec(), texts).units == "subword"
+    assert settle(TextSpec(), iter(texts)).units == "subword"
+
+
 def test_a_field_cuts_reverses_and_ends() -> None:
     field = TextField.learn(TextSpec(units="char", reverse=True, max_length=3), ["abcd"])
     ids = field.encode("abcd")

@@ -1,5 +1,6 @@
 """What the data look like chooses a recipe, where nobody names one."""
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from click.testing import CliRunner
 import dragoman
 from dragoman.check import check_data
 from dragoman.cli import cli
-from dragoman.guess import guess, of_rows
+from dragoman.guess import LOOK, guess, of_rows
 
 WORDS = [f"{a}{b}{c}{d}" for a in "bdfgk" for b in "aeiou" for c in "lmnrs" for d in "aeiou"]
 TAGS = ["N", "V", "D"]
@@ -68,6 +69,14 @@ def counted(draw: random.Random) -> tuple[str, ...]:
     return (*spelled(draw), str(draw.randint(1, 9)))
 
 
+def topics(draw: random.Random) -> list[str]:
+    return sorted(draw.sample(["art", "law", "news", "sport"], draw.randint(1, 2)))
+
+
+def numbered(draw: random.Random) -> tuple[str, ...]:
+    return f"id-{draw.getrandbits(60)}", *labels(draw)
+
+
 CASES = [
     (labels, "classify"),
     (tags, "tag"),
@@ -79,8 +88,22 @@ CASES = [
     (replied, "dialog"),
     (rewritten, "bahdanau2015-small"),
     (summed_up, "summarize"),
-    (spelled, "transduce"),
-    (counted, "transduce"),
+    (spelled, "transduce-few"),
+    (counted, "transduce-few"),
+    (lambda draw: (*entailed(draw)[:2], str(draw.randint(0, 2))), "entail"),
+    (lambda draw: (*replied(draw), str(draw.randint(1, 900))), "dialog"),  # counts
+    (lambda draw: (*translated(draw), draw.choice(["law", "news"])), "bahdanau2015-small"),
+    (lambda draw: (sentence(draw), " ".join(topics(draw))), "classify-many"),
+    (lambda draw: (sentence(draw), ";".join(topics(draw))), "classify"),
+    (lambda draw: (sentence(draw), "|".join(topics(draw))), "classify"),
+    (lambda draw: (sentence(draw), f"intent_{draw.randint(1, 40)}"), "classify"),
+    (lambda draw: (f"{draw.getrandbits(40)}.jpg", sentence(draw)), "show-attend-tell"),
+    (lambda draw: (f"{draw.getrandbits(40)}.png", draw.choice(TAGS)), "image-classify"),
+    (lambda draw: (f"{draw.getrandbits(9)}.JPG", sentence(draw) + " ?", "yes"), "vqa"),
+    (lambda draw: (f"takes/{draw.getrandbits(40)}.flac", sentence(draw)), "las-small"),
+    (lambda draw: (f"{draw.getrandbits(40)}.mp4", sentence(draw)), "video-attend"),
+    (lambda draw: (f"{draw.getrandbits(40)}.mp4", draw.choice(TAGS)), "video-classify"),
+    (lambda draw: (" ".join(f"{draw.random():.3f}" for _ in range(6)), "3 1 2"), "ptr-net-set"),
 ]
 
 
@@ -90,6 +113,110 @@ def test_a_table_gets_the_recipe_that_suits_it(made: Any, recipe: str) -> None:
     rows = [made(draw) for _ in range(600)]
     assert of_rows(rows).recipe == recipe
     assert of_rows([*rows[:9], ("",), *rows[9:]]).recipe == recipe  # a blank line
+
+
+PLACES = [
+    (lambda draw: tuple(inflected(draw)[at] for at in (0, 2, 1)), "inflect", (1, 3, 2)),
+    (lambda draw: tuple(asked(draw)[at] for at in (1, 0, 2)), "answer", (2, 1, 3)),
+    (numbered, "classify", (2, 3)),
+    (lambda draw: (*labels(draw), "1"), "classify", None),
+]
+
+
+@pytest.mark.parametrize(("made", "recipe", "columns"), PLACES)
+def test_columns_are_found_wherever_they_stand(made: Any, recipe: str, columns: Any) -> None:
+    draw = random.Random(1)
+    found = of_rows([made(draw) for _ in range(600)])
+    assert (found.recipe, found.columns) == (recipe, columns)
+    assert (f"on columns {','.join(map(str, columns or ()))}," in found.told()) == bool(columns)
+
+
+def test_few_rows_of_fewer_labels_are_labels() -> None:
+    draw = random.Random(1)
+    assert of_rows([labels(draw) for _ in range(30)]).recipe == "classify"
+    some = [(sentence(draw), f"intent_{at % 20}") for at in range(300)]
+    assert of_rows(some).recipe == "classify"
+
+
+def test_one_row_amiss_leaves_tags_tags() -> None:
+    draw = random.Random(1)
+    rows = [tags(draw) for _ in range(2000)]
+    rows[1000] = (rows[1000][0], rows[1000][1] + " N")
+    assert of_rows(rows).recipe == "tag"
+
+
+def test_what_else_could_be_meant_is_told() -> None:
+    draw = random.Random(1)
+    listed = of_rows([(sentence(draw), ";".join(topics(draw))) for _ in range(600)])
+    assert "classify-many" in listed.told()
+    of_domains = of_rows([(*translated(draw), draw.choice(["a", "b"])) for _ in range(600)])
+    assert "-r entail" in of_domains.told()
+    assert of_rows([spelled(draw) for _ in range(99)]).why
+
+
+def test_sorted_tables_are_looked_at_from_end_to_end(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    rows = [(sentence(draw), label) for label in ("bad", "good") for _ in range(LOOK + 1)]
+    path = written(tmp_path / "sorted.tsv", rows)
+    assert guess({"data": {"train": [path]}}).recipe == "classify"
+    assert guess({}, rows).recipe == "classify"
+
+
+def written(path: Path, rows: list[tuple[str, ...]], mark: str = "\t") -> str:
+    path.write_text("".join(mark.join(row) + "\n" for row in rows))
+    return str(path)
+
+
+def test_every_kind_of_table_gets_the_same_guess(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    rows = [labels(draw) for _ in range(300)]
+    headed = [("text", "label"), *rows]
+    lines = [json.dumps({"id": "7", "source": a, "target": b}) for a, b in rows]
+    (tmp_path / "a.json").write_text("\n".join(lines))
+    tsv = written(tmp_path / "a.tsv", rows)
+    told: list[dict[str, Any]] = [
+        {"train": [written(tmp_path / "a.csv", headed, ",")]},
+        {"train": [written(tmp_path / "a.txt", rows)], "format": "tsv"},
+        {"train": [written(tmp_path / "b.txt", rows)]},
+        {"train": [written(tmp_path / "a.TSV", rows)]},
+        {"train": [written(tmp_path / "h.tsv", headed)], "columns": ["text", "label"]},
+        {"train": [str(tmp_path / "a.json")]},
+        {"train": [tsv, tsv]},
+    ]
+    for data in told:
+        found = guess({"data": data})
+        assert found[:3] == ("classify", "answers are 2 labels", None), data
+
+
+def test_a_header_is_no_label(verb: Any, tmp_path: Path) -> None:
+    draw = random.Random(1)
+    rows = [labels(draw) for _ in range(100)]
+    plain = written(tmp_path / "plain.tsv", rows)
+    headed = written(tmp_path / "headed.tsv", [("text", "label"), *rows])
+    found = guess({"data": {"train": [headed]}})
+    assert found[:3] == ("classify", "answers are 2 labels", ("text", "label"))
+    assert guess({"data": {"train": [headed], "dev": [plain]}})[:3] == (*found[:2], None)
+    folder = tmp_path / "model"
+    ran = verb("train", headed, "-o", folder, "-s", "train.max_steps=1")
+    assert "recipe: classify on columns text,label, since answers are 2 labels" in ran.err
+    assert sorted(dragoman.load(folder).fields.target.units.symbols) == ["bad news", "good news"]
+    ran = verb("train", headed, "-r", "classify", "-o", tmp_path / "m", "-s", "train.max_steps=1")
+    assert "--columns text,label" in ran.err
+
+
+def test_ids_are_left_out_whatever_the_format(verb: Any, tmp_path: Path) -> None:
+    draw = random.Random(1)
+    rows = [(str(at), *labels(draw)) for at in range(100)]
+    table = written(tmp_path / "t.csv", [("id", "text", "label"), *rows], ",")
+    ran = verb("train", table, "-o", tmp_path / "model", "-s", "train.max_steps=1")
+    assert "recipe: classify on columns text,label" in ran.err
+    model = dragoman.load(tmp_path / "model")
+    assert model.config.data.columns == ("text", "label")
+    steps = {"train": {"max_steps": 1}}
+    model = dragoman.train(rows, tmp_path / "memory", config=steps, quiet=True)
+    assert (model.config.recipe, len(model.fields.target.units.symbols)) == ("classify", 2)
+    model = dragoman.train(table, tmp_path / "file", config=steps, quiet=True)
+    assert model.config.data.columns == ("text", "label")
 
 
 def test_whoever_says_something_is_not_second_guessed(tmp_path: Path) -> None:
@@ -104,7 +231,9 @@ def test_whoever_says_something_is_not_second_guessed(tmp_path: Path) -> None:
         assert guess({"data": data} | changes).recipe == "transduce"
     assert guess({"data": {"train": ["-"]}}).recipe == "transduce"
     assert guess({"data": {"train": [str(tmp_path / "none.tsv")]}}).recipe == "transduce"
-    assert guess({"data": {"train": [str(table), str(table)]}}).recipe != "classify"
+    assert guess({"data": {"train": [str(tmp_path / "none.tsv")]}}).why == ""
+    assert guess({"data": data, "model": {}}).why  # said, since settings alone choose no recipe
+    assert guess({"data": data, "recipe": "tag"}).why == ""
 
 
 def test_check_tells_what_would_be_chosen(tmp_path: Path) -> None:
@@ -123,9 +252,10 @@ def test_pairs_in_memory_are_looked_at_too(tmp_path: Path) -> None:
     assert (
         dragoman.train(rows, tmp_path / "a", config=steps, quiet=True).config.recipe == "classify"
     )
-    few = rows[:20]
+    few = rows[:8]
     assert (
-        dragoman.train(few, tmp_path / "b", config=steps, quiet=True).config.recipe == "transduce"
+        dragoman.train(few, tmp_path / "b", config=steps, quiet=True).config.recipe
+        == "transduce-few"
     )
 
 
@@ -141,7 +271,7 @@ def test_a_run_that_resume_begins_is_the_same(tmp_path: Path) -> None:
 
 
 REAL = {
-    "g2p-2021/low/ady_train.tsv.gz": "transduce",
+    "g2p-2021/low/ady_train.tsv.gz": "transduce-few",
     "cmudict/train.tsv.gz": "transduce",
     "dakshina-hi/train.tsv.gz": "transduce",
     "inflection-2023/fin_train.tsv.gz": "inflect",

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from dragoman.data import formats
+from dragoman.data.kinds import columns_of, is_header, kind_of
 from dragoman.data.rows import Strings, iter_inputs, iter_rows, read_table
 from dragoman.errors import UserError
 
@@ -448,3 +449,37 @@ def test_bulk_is_compact(put):
     assert len(table) == 100_000
     assert table.nbytes / len(table) < 2 * len(pair) + 25  # the texts and three numbers
     assert next(iter(table)) == (pair, pair)
+
+
+# --- kinds of files
+
+
+def test_one_place_knows_the_kind_of_a_file():
+    for name in ("a.tsv", "a.TSV", "a.Tsv.GZ"):
+        assert kind_of(name, count=1) == "tsv"
+    assert {kind_of(name) for name in ("a.json", "a.JSONL.gz")} == {"jsonl"}
+    assert kind_of(["a.tsv", "b.tsv"]) == "tsv"
+    assert kind_of(["a.tsv", "b.tsv"], "parallel") == "parallel"
+    with pytest.raises(UserError, match="different kinds"):
+        kind_of(["a.tsv", "b.csv"])
+
+
+def test_columns_are_those_of_most_lines(put):
+    assert columns_of(put("a.tsv", "lonely\n\n1\t2\t3\n4\t5\t6\n"), "tsv") == ["1", "2", "3"]
+    assert columns_of(put("a.csv", 'x,"y\nz"\n1,2\n'), "csv") == ["x", "y\nz"]
+    assert columns_of(put("a.jsonl", '\n[1]\n{"a": 1, "b": 2}\n'), "jsonl") == ["a", "b"]
+    usual = put("b.jsonl", '{"id": 1, "target": "y", "source": "x"}\n')
+    assert columns_of(usual, "jsonl") == ["source", "target"]
+    assert columns_of(put("a.txt", "a\tb\n"), "lines") == []
+    assert columns_of("-", "tsv") == columns_of("none.tsv", "tsv") == []
+    assert columns_of(put("empty.tsv", ""), "tsv") == []
+
+
+def test_a_header_has_names_and_an_answer_of_its_own():
+    rows = [("so good", "yes"), ("so bad", "no")]
+    assert is_header(("Sentence_1", "NER tags"), rows)
+    assert is_header(("text", "label"), [*rows, ("text", "label")])  # of a further file
+    assert not is_header(("text", "yes"), rows)
+    assert not is_header(("text", "label"), [*rows, ("a bill", "label")])
+    assert not is_header(("the text of this row", "label"), rows)
+    assert not is_header((), rows)

@@ -46,6 +46,27 @@ def test_26_pieces_are_the_whole(
     assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == ["out.txt"]
 
 
+def test_pieces_complain_of_their_own_lines(
+    verb: Callable, two_columns: Path, tmp_path: Path
+) -> None:
+    table, out = tmp_path / "in.tsv", tmp_path / "out.txt"
+    table.write_text("ab\tcd\nab\nx\ty\nx\ny\n")
+    for number, lines in ((1, 1), (2, 2)):
+        ran = verb("predict", two_columns, table, "-o", out, "--shard", f"{number}/2")
+        assert (ran.code, f"{lines} lines: too few columns" in ran.err) == (0, True), ran.err
+    ran = verb("predict", two_columns, table, "--stream", "--beam", "1")
+    assert (ran.code, len(ran.lines), "3 lines: too few columns" in ran.err) == (0, 5, True)
+
+
+@pytest.fixture
+def two_columns(tmp_path: Path) -> Path:
+    """The folder of a model that reads two columns."""
+    rows = [(word, word, word[::-1]) for word in words(30)]
+    steps = {"train": {"max_steps": 1}}
+    dragoman.train(rows, tmp_path / "two", recipe="inflect", config=steps, quiet=True)
+    return tmp_path / "two"
+
+
 @needs_fork
 def test_26_a_job_killed_half_way_redoes_only_what_is_unfinished(
     verb: Callable,

@@ -9,7 +9,8 @@ import numpy as np
 from dragoman.checkpoint import load_model, verify
 from dragoman.config import DataSpec, resolve, validate
 from dragoman.data.fields import TextSpec, settle
-from dragoman.data.rows import Table, iter_inputs, read_table
+from dragoman.data.kinds import columns_of, kind_of
+from dragoman.data.rows import Table, read_table
 from dragoman.guess import guess
 
 
@@ -24,7 +25,7 @@ def check_model(folder: Path) -> tuple[list[str], bool]:
 def check_data(data: Mapping[str, Any], recipe: str | None = None) -> tuple[list[str], bool]:
     """How many rows are good, what is wrong with the others, how long the columns are, what `auto`
     would pick. A recipe says how many columns there are, and whether each symbol has its tag;
-    without one, all columns of a tsv file are looked at.
+    without one, all columns are looked at.
     """
     config = resolve(recipe, tree={"data": dict(data)}) if recipe else None
     spec: DataSpec = config.data if config else validate({"data": dict(data)}).data
@@ -41,7 +42,7 @@ def check_data(data: Mapping[str, Any], recipe: str | None = None) -> tuple[list
     uneven = _uneven(table) if config and config.model.decoder.kind == "aligned" else 0
     lines += [f"  {uneven:,} rows have not one tag for each symbol"] if uneven else []
     if not recipe and (found := guess({"data": data})).why:
-        lines.append(f"  train would choose the recipe {found.recipe}: {found.why}")
+        lines.append(f"  train would choose the recipe {found.name}: {found.why}")
     if len(table.columns) > 1:
         repeated = len(table) - len(set(table))
         lines += [f"  {repeated:,} rows repeat an earlier one"] if repeated else []
@@ -49,13 +50,11 @@ def check_data(data: Mapping[str, Any], recipe: str | None = None) -> tuple[list
 
 
 def _width(spec: DataSpec) -> int:
-    """How many columns a file has, as far as its first line tells."""
-    if spec.format in ("lines", "running"):
+    """How many columns files have, as far as their first lines tell."""
+    kind = kind_of(spec.train, spec.format, spec.columns)
+    if kind in ("lines", "running"):
         return 1
-    if len(spec.train) > 1 or not spec.train[0].removesuffix(".gz").endswith(".tsv"):
-        return 2
-    first = next(iter_inputs(spec.train, format="lines"), ("",))[0]
-    return max(2, first.count("\t") + 1)
+    return max(2, len(spec.train if kind == "parallel" else columns_of(spec.train, kind)))
 
 
 def _uneven(table: Table) -> int:

@@ -6,17 +6,42 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.checkpoint import Fields
-from dragoman.config import Config
+from dragoman.config import Config, DataSpec
 from dragoman.data.batches import Examples, Ragged
 from dragoman.data.columns import Column
 from dragoman.data.copying import copy_ids, copy_target, pieces
 from dragoman.data.fields import Field, TextField
+from dragoman.data.kinds import columns_of, is_header, kind_of
 from dragoman.data.rows import Table
 from dragoman.errors import UserError
 from dragoman.pointing import astray
 
 SHOWN = 10  # rows that cannot be read are named, so many of them
 Say = Callable[[str], None]  # tells people what was found and chosen, one line a call
+
+
+def tell_columns(data: DataSpec, paths: Sequence[str], table: Table, say: Say) -> None:
+    """People whose files have more columns than the model takes should hear which are not read, and
+    that a first line is read as a row though it looks like names.
+    """
+    count = len(table.columns)
+    kind = kind_of(paths, data.format, data.columns, count)
+    columns = columns_of(paths, kind)
+    if data.columns is None and len(columns) > count:
+        named = "" if kind == "tsv" else f" ({', '.join(columns[:count])})"
+        say(
+            f"data: {paths[0]}: {len(columns)} columns, of which the first {count} are read"
+            f"{named}; choose with --columns, or a recipe that takes more"
+        )
+    places = [place for place in data.columns or range(1, count + 1) if isinstance(place, int)]
+    if kind != "tsv" or len(places) < count or max(places) > len(columns):
+        return
+    names = [columns[place - 1] for place in places]
+    if is_header(names, zip(*table.columns, strict=True)):
+        say(
+            f"data: {paths[0]}: warning: the first line is read as a row, but looks like names of "
+            f"columns; --columns {','.join(names)} takes it so"
+        )
 
 
 def encoded(config: Config, fields: Fields, table: Table, say: Say) -> tuple[Table, Examples]:
@@ -102,13 +127,19 @@ def _uneven(
     places = "symbols" if isinstance(reader, TextField) else "places"
     if uneven.any() and config.data.on_bad_line == "error":
         at = int(np.flatnonzero(uneven)[0])
-        raise UserError(
-            f"{table.name}:{table.lines[at]}: {here[at]} {places} but {there[at]} tags; "
-            "correct the line, or leave such lines out with --on-bad-line skip"
-        )
+        where = f"{table.name}:{table.lines[at]}"
+        raise UserError(miscounted(where, int(here[at]), int(there[at]), places))
     if uneven.any():
         say(f"data: {uneven.sum()} training rows left out (not one tag for each of the {places})")
     return np.asarray(uneven)
+
+
+def miscounted(where: str, here: int, there: int, places: str = "symbols") -> str:
+    """What is wrong with a row that has more tags than places, or fewer."""
+    return (
+        f"{where}: {here} {places} but {there} tags; "
+        "correct the line, or leave such lines out with --on-bad-line skip"
+    )
 
 
 def _cut(field: Field, values: Iterable[str], rows: Column) -> npt.NDArray[np.bool_]:

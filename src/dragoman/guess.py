@@ -5,22 +5,38 @@ chosen here is said, and `-r` chooses otherwise.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from dragoman.appearance import (
+    CLIPS,
+    LONG,
+    PICTURES,
+    SOUNDS,
+    Texts,
+    asked,
+    counts,
+    features,
+    foreign,
+    ids,
+    labels,
+    length,
+    name_files,
+    points,
+    replies,
+    several,
+    spelled,
+    tagged,
+)
 from dragoman.data.fields import TextSpec, settle
-from dragoman.data.rows import iter_inputs
+from dragoman.data.kinds import columns_of, is_header, kind_of
+from dragoman.data.rows import iter_rows
+from dragoman.data.strings import some
 from dragoman.errors import UserError
 
-LOOK = 20_000  # rows that are looked at
-LABELS = 200  # no more answers than this are labels
-OFTEN = 20  # times that each of them comes, on average
-RARER = 5  # sources, or words of them, are so many times as many as answers, or words of answers
-TAGS = 500  # different tags at the most
-SHORT = 3  # words of an answer to a question, on average
-LONG = 60  # words of a source that is summed up
-KNOWN, OWN = 0.8, 0.5  # shares of a reply's words: in any source, and less than this in its own
+FEW = 1_500  # pairs of words: fewer want a short course
+LOOK = 20_000  # rows that are looked at, drawn from all
 PLAIN = {"train", "dev", "columns", "format", "on_bad_line", "also", "dev_rows", "store"}
 Rows = Sequence[tuple[str, ...]]
 
@@ -30,10 +46,24 @@ class Guess(NamedTuple):
 
     recipe: str
     why: str
+    columns: tuple[int | str, ...] | None = None  # where it is not the first ones that are read
+    hint: str = ""  # what else could be meant
 
     def told(self) -> str:
-        """For people."""
-        return f"recipe: {self.recipe}, since {self.why}; -r chooses another"
+        """For people.
+
+        >>> Guess("entail", "it looks so", (2, 3, 4)).told()
+        'recipe: entail on columns 2,3,4, since it looks so; -r and --columns choose others'
+        """
+        ways = "-r and --columns choose others" if self.columns else "-r chooses another"
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"recipe: {self.name}, since {self.why}; {ways}{hint}"
+
+    @property
+    def name(self) -> str:
+        """The recipe, and what it is to read."""
+        places = ",".join(map(str, self.columns or ()))
+        return f"{self.recipe} on columns {places}" if places else self.recipe
 
 
 USUAL = Guess("transduce", "")
@@ -44,40 +74,19 @@ def guess(changes: Mapping[str, Any], rows: Iterable[tuple[str, ...]] | None = N
     config says what kind of model it is to be.
     """
     data = dict(changes.get("data", {}))
-    if {"model", "recipe"} & set(changes) or set(data) - PLAIN:
+    if "recipe" in changes:
         return USUAL
+    if "model" in changes or set(data) - PLAIN:
+        return USUAL._replace(why="settings of the model or its columns are given, but no recipe")
     if rows is not None:
-        return of_rows(list(islice(rows, LOOK)))
-    files, layout = data.get("train") or (), data.get("format", "auto")
-    if not files or "-" in files or layout not in ("auto", "tsv", "parallel"):
-        return USUAL
+        return of_rows(some(rows, LOOK))
+    files = data.get("train") or ()
+    if any(name == "-" or Path(name).is_fifo() for name in files):
+        return USUAL._replace(why="what can be read only once is not looked at")
     try:
-        return of_rows(list(islice(_rows(files, data.get("columns")), LOOK)))
+        return _of_files(files, data) if files else USUAL
     except UserError:
         return USUAL  # whoever reads the files in earnest says what is wrong with them
-
-
-def _rows(files: Sequence[str], columns: Any) -> Iterator[tuple[str, ...]]:
-    """Texts side by side; rows that lack some are passed over."""
-    if len(files) > 1:
-        sides = [iter_inputs([name], format="lines") for name in files]
-        yield from (tuple(part[0] for part in parts) for parts in zip(*sides, strict=False))
-        return
-    if not files[0].removesuffix(".gz").endswith(".tsv"):
-        return
-    wanted = [int(c) - 1 for c in columns] if columns and _numbers(columns) else None
-    if columns and wanted is None:
-        return
-    for (line,) in iter_inputs(files, format="lines"):
-        texts = line.split("\t")
-        if wanted is None:
-            yield tuple(texts)
-        elif max(wanted) < len(texts):
-            yield tuple(texts[c] for c in wanted)
-
-
-def _numbers(columns: Iterable[Any]) -> bool:
-    return all(str(column).isdecimal() for column in columns)
 
 
 def of_rows(rows: Rows) -> Guess:
@@ -86,77 +95,146 @@ def of_rows(rows: Rows) -> Guess:
     >>> of_rows([(f"text {i}", "yes" if i % 2 else "no") for i in range(40)]).recipe
     'classify'
     """
+    return _at_places(_found(rows), None, False)
+
+
+def _of_files(files: Sequence[str], data: Mapping[str, Any]) -> Guess:
+    """What rows from all over the files suggest; rows that lack columns are passed over."""
+    told = data.get("columns") or None
+    columns = told and [int(c) if str(c).isdecimal() else c for c in told]
+    kind = kind_of(files, data.get("format", "auto"), columns)
+    if kind in ("lines", "running"):
+        return USUAL
+    names = files if kind == "parallel" else columns_of(files, kind)
+    read = iter_rows(
+        files,
+        format=kind,
+        columns=columns,
+        count=max(2, len(names)),
+        on_bad="skip",
+        allow_empty=True,
+    )
+    rows = (row.values for row in read)
+    first = next(rows, None)
+    if first is None:
+        return USUAL._replace(why="no row has two columns")
+    seen = some(rows, LOOK)
+    headed = kind == "tsv" and is_header(first, seen)
+    found = _found([row for row in seen if row != first] if headed else [first, *seen])
+    if columns:
+        return _reordered(found, columns)
+    every = [*files, *(data.get("dev") or ())]
+    headed = headed and all(columns_of(name, kind) == list(first) for name in every)
+    return _at_places(found, names if headed or kind in ("csv", "jsonl") else None, headed)
+
+
+def _at_places(found: "_Found", names: Sequence[str] | None, anyway: bool) -> Guess:
+    """A guess that tells its columns where they are not the first ones, or `anyway`: by name where
+    each has one that can be told from the others.
+    """
+    recipe, why, places, hint = found
+    if not places or (places == tuple(range(1, len(places) + 1)) and not anyway):
+        return Guess(recipe, why, None, hint)
+    told = [names[place - 1] for place in places] if names else []
+    clear = all(name.strip() and "," not in name and not name.isdecimal() for name in told)
+    if told and clear and len(set(names or ())) == len(names or ()):
+        return Guess(recipe, why, tuple(told), hint)
+    return Guess(recipe, why, places, hint)
+
+
+def _reordered(found: "_Found", columns: Sequence[int | str]) -> Guess:
+    """A guess about columns that somebody chose: all of them are read, perhaps in another order."""
+    recipe, why, places, hint = found
+    chosen = [columns[place - 1] for place in places]
+    other = len(chosen) == len(columns) and chosen != list(columns)
+    return Guess(recipe, why, tuple(chosen) if other else None, hint)
+
+
+class _Found(NamedTuple):
+    """A recipe, why, and the places of the columns it reads, counted from 1."""
+
+    recipe: str
+    why: str
+    places: tuple[int, ...] = (1, 2)
+    hint: str = ""
+
+
+def _found(rows: Rows) -> _Found:
     widths = Counter(len(row) for row in rows).most_common(1)
     width = widths[0][0] if widths else 0
-    rows = [row for row in rows if len(row) >= width]  # blank lines, and what is broken off
-    if width >= 3 and (found := _of_three([row[:3] for row in rows])):
+    rows = [row[:width] for row in rows if len(row) >= width]  # no blank lines, none broken off
+    if width < 2:
+        return _Found(*USUAL[:2], ())
+    columns = list(zip(*rows, strict=True))
+    if found := _of_senses(*columns[:3]):
         return found
-    return _of_two([(row[0], row[1]) for row in rows]) if width >= 2 else USUAL
+    skipped = int(width > 2 and ids(*columns[:3]))
+    columns = columns[skipped:]
+    found = _of_three(*columns[:3]) if len(columns) > 2 else None
+    found = found or _of_two(*columns[:2])
+    if found.recipe == "transduce" and len(rows) < FEW:
+        found = found._replace(recipe="transduce-few", why=f"{found.why}, and few")
+    return found._replace(places=tuple(place + skipped for place in found.places))
 
 
-def _of_three(rows: Rows) -> Guess | None:
-    first, second, last = zip(*rows, strict=True)
-    if _tagged(first, second) or all(text.strip().isdecimal() for text in last):
-        return None  # what comes third is beside the point
-    if _features(second) and _spelled(first) and _spelled(last):
-        return Guess("inflect", "the second column is of features")
-    asked = sum(text.rstrip().endswith("?") for text in second)
-    if 2 * asked > len(rows) and _words(first) >= 2 * _words(second) and _words(last) <= SHORT:
-        return Guess("answer", "a text, a question and a short answer")
-    if _labels(first, last):
-        return Guess("entail", f"two texts and one of {len(set(last))} labels")
-    return None
+def _of_senses(source: Texts, target: Texts, third: Texts = ()) -> _Found | None:
+    """Names of files and lists of points are no texts."""
+    found = None
+    if name_files(source, PICTURES):
+        found = _Found("show-attend-tell", "the first column names pictures")
+        if third:
+            found = _Found("vqa", "pictures, questions and answers", (1, 2, 3))
+        elif labels(source, target):
+            found = _Found("image-classify", "pictures, and answers that are labels")
+    elif name_files(source, SOUNDS):
+        found = _Found("las-small", "the first column names sounds")
+    elif name_files(source, CLIPS):
+        labelled = labels(source, target)
+        recipe = "video-classify" if labelled else "video-attend"
+        found = _Found(recipe, "the first column names clips")
+    elif points(source, target):
+        found = _Found("ptr-net-set", "sources are points, and answers are which of them")
+    return found
 
 
-def _of_two(rows: Rows) -> Guess:
-    source, target = zip(*rows, strict=True)
-    if _labels(source, target):
-        return Guess("classify", f"answers are {len(set(target))} labels")
-    if _tagged(source, target):
-        return Guess("tag", "each word has its tag")
-    if settle(TextSpec(), target).units != "subword" or _spelled(source):
-        return USUAL
-    if _words(source) >= max(LONG, 3 * _words(target)):
-        return Guess("summarize", "answers are short beside their sources")
-    if _replies(source, target):
-        return Guess("dialog", "both sides are of one language, and answers say something else")
-    return Guess("bahdanau2015-small", "both sides are sentences")
+def _of_three(first: Texts, second: Texts, last: Texts) -> _Found | None:
+    found, kinds = None, len(set(last))
+    if tagged(first, second):
+        pass  # what comes third is beside the point
+    elif features(second) and spelled(first) and spelled(last):
+        found = _Found("inflect", "the second column is of features", (1, 2, 3))
+    elif features(last) and spelled(first) and spelled(second):
+        found = _Found("inflect", "the third column is of features", (1, 3, 2))
+    elif asked(first, second, last):
+        found = _Found("answer", "a text, a question and a short answer", (1, 2, 3))
+    elif asked(second, first, last):
+        found = _Found("answer", "a question, a text and a short answer", (2, 1, 3))
+    elif not labels(first, last) or counts(first, second, last):
+        pass
+    elif foreign(first, second):
+        hint = f"-r entail reads both texts and learns the {kinds} labels of the third column"
+        found = _of_two(first, second)._replace(hint=hint)
+    else:
+        found = _Found("entail", f"two texts and one of {kinds} labels", (1, 2, 3))
+    return found
 
 
-def _labels(sources: Sequence[str], targets: Sequence[str]) -> bool:
-    kinds = len(set(targets))
-    varied = len(set(sources)) >= RARER * kinds
-    return 1 < kinds <= LABELS and len(targets) >= OFTEN * kinds and varied
-
-
-def _tagged(sources: Sequence[str], targets: Sequence[str]) -> bool:
-    pairs = [(a.split(), b.split()) for a, b in zip(sources, targets, strict=True)]
-    if _words(sources) < 3 or any(len(a) != len(b) for a, b in pairs):
-        return False
-    words, tags = ({word for pair in pairs for word in pair[side]} for side in (0, 1))
-    return len(tags) <= TAGS and len(words) >= RARER * len(tags)
-
-
-def _replies(sources: Sequence[str], targets: Sequence[str]) -> bool:
-    """Whether words of answers are known from sources, but seldom from their own."""
-    said = [set(text.lower().split()) for text in sources]
-    heard = [text.lower().split() for text in targets]
-    known, count = set[str]().union(*said), sum(map(len, heard))
-    shared = sum(word in known for words in heard for word in words)
-    own = sum(word in mine for mine, words in zip(said, heard, strict=True) for word in words)
-    return shared >= KNOWN * count and own < OWN * count
-
-
-def _features(texts: Sequence[str]) -> bool:
-    """Whether texts are lists of marks that come again and again, as in `V;PST;3;SG`."""
-    marks = {mark for text in texts for mark in text.replace(",", ";").split(";")}
-    listed = sum(";" in text or "," in text for text in texts)
-    return 2 * listed > len(texts) and OFTEN * len(marks) <= len(texts)
-
-
-def _spelled(texts: Sequence[str]) -> bool:
-    return settle(TextSpec(), texts).units == "char"
-
-
-def _words(texts: Sequence[str]) -> float:
-    return sum(len(text.split()) for text in texts) / max(len(texts), 1)
+def _of_two(source: Texts, target: Texts) -> _Found:
+    found = _Found("bahdanau2015-small", "both sides are sentences")
+    if several(source, target):
+        found = _Found("classify-many", "answers are of several labels, with blanks between them")
+    elif labels(source, target):
+        found = _Found("classify", f"answers are {len(set(target))} labels")
+    elif tagged(source, target):
+        found = _Found("tag", "each word has its tag")
+    elif settle(TextSpec(), target).units != "subword":
+        found = _Found("transduce", "answers are words or short strings")
+    elif spelled(source):
+        found = _Found("transduce", "sources are words or short strings")
+    elif length(source) >= max(LONG, 3 * length(target)):
+        found = _Found("summarize", "answers are short beside their sources")
+    elif replies(source, target):
+        found = _Found("dialog", "both sides are of one language, and answers say something else")
+    mark = next((mark for mark in ";|," if several(source, target, mark)), "")
+    hint = f"for several labels an answer, write blanks instead of '{mark}' and -r classify-many"
+    return found._replace(hint=hint) if mark else found

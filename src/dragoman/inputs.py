@@ -1,30 +1,63 @@
 """What a file holds to be answered: one input for each line, whatever is in it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from itertools import islice
 from typing import Any
 
+from dragoman.data.formats import USUAL
+from dragoman.data.kinds import columns_of, kind_of
 from dragoman.data.rows import BadLines, iter_inputs
 from dragoman.decode import Asked
+from dragoman.errors import UserError
 from dragoman.predict import Predictor
-
-TABLES = (".tsv", ".csv", ".jsonl")
 
 
 def known_columns(predictor: Predictor, path: str) -> str | None:
     """The source columns of a table, as the model was trained on them; lines have none."""
-    if Path(path.removesuffix(".gz")).suffix not in TABLES:
+    kind = kind_of(path, count=1)
+    if kind == "lines":
         return None
     count = max(len(predictor.fields.sources), 1)
-    trained = predictor.config.data.columns or range(1, count + 1)
-    return ",".join(str(column) for column in trained[:count])
+    trained = predictor.config.data.columns
+    if trained is None and count == 1 and kind == "jsonl" and USUAL[0] in columns_of(path, kind):
+        return USUAL[0]  # training, too, takes it by its name
+    return ",".join(str(column) for column in (trained or range(1, count + 1))[:count])
+
+
+def scored_rows(
+    predictor: Predictor,
+    paths: Sequence[str],
+    columns: str | None,
+    on_bad: BadLines,
+    problems: dict[str, int],
+) -> Iterator[tuple[str, ...]]:
+    """Sources and answers that are given, by the columns that somebody names, or those of training
+    (standard input has no others than the model takes); `problems` is filled on the way.
+    """
+    data, count = predictor.config.data, len(predictor.fields.sources) + 1
+    chosen: Any = [_column(name) for name in columns.split(",")] if columns else None
+    if chosen and len(chosen) != count:
+        raise UserError(f"--columns names {len(chosen)} columns, this model takes {count}")
+    plain = count == 1 and data.format in ("lines", "running")
+    kind = "lines" if plain and not chosen else kind_of(paths, columns=chosen, count=count)
+    if kind not in ("lines", "parallel") and "-" not in paths:
+        chosen = chosen or data.columns
+    return iter_inputs(
+        paths,
+        format=kind,
+        columns=chosen,
+        count=count,
+        on_bad=on_bad,
+        problems=problems,
+        files=predictor.fields.files,
+    )
 
 
 class Inputs:
     """The inputs of a file: `count` columns of source, and perhaps one of required phrases.
 
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "lines.txt"
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "lines.txt"
     >>> _ = path.write_text("one\\ntwo\\n")
     >>> [asked.texts for asked in Inputs(str(path), 1)]
     [('one',), ('two',)]
@@ -55,6 +88,14 @@ class Inputs:
             phrases = row[-1].split(" ||| ") if self.required is not None else ()
             texts = row[:-1] if self.required is not None else row
             yield Asked(tuple(texts), tuple(phrase for phrase in phrases if phrase.strip()))
+
+    def part(self, begin: int, end: int) -> Iterator[Asked]:
+        """Some of them, by their numbers; `problems` then are theirs alone."""
+        asked = iter(self)
+        for _ in islice(asked, begin):
+            pass
+        self.problems.clear()
+        yield from islice(asked, end - begin)
 
     def total(self) -> int:
         """How many there are; this reads the file through."""

@@ -70,7 +70,7 @@ def train(
     reporter, found = Reporter(rest["quiet"] or _follows()), None
     if not (recipe or config or resumed):  # `--resume` begins where nothing has begun
         found = guess(changes)
-        recipe = found.recipe
+        recipe, tree = found.recipe, _with_columns(tree, found.columns)
     settled = None if resumed else resolve(recipe, config, settings, tree)
     if rest["print_config"] and settled:
         click.echo(dump(settled), nl=False)
@@ -93,6 +93,11 @@ def train(
         overwrite=rest["overwrite"],
     )
     reporter.say(f"done: {output}   try: dragoman predict {output}")
+
+
+def _with_columns(tree: dict[str, Any], columns: tuple[int | str, ...] | None) -> dict[str, Any]:
+    """A new tree, for `changes` must not have them: a run that is resumed has its own."""
+    return tree | {"data": tree["data"] | {"columns": list(columns)}} if columns else tree
 
 
 def _follows() -> bool:
@@ -124,7 +129,7 @@ def _refuse_prose(data: tuple[str, ...], config: Any) -> None:
     from dragoman.data.rows import iter_inputs
 
     plain = config.data.format == "auto" and config.data.columns is None and config.reads_source
-    if not plain or len(data) != 1 or not data[0].removesuffix(".gz").endswith(".txt"):
+    if not plain or len(data) != 1 or not data[0].lower().removesuffix(".gz").endswith(".txt"):
         return
     first = next(iter_inputs([data[0]], format="lines"), ("\t",))[0]
     if "\t" not in first:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,15 +18,16 @@ from itertools import chain, zip_longest
 from operator import itemgetter
 from typing import IO, Literal
 
+from dragoman.data.quoting import Text, cells_of, records
 from dragoman.errors import UserError, did_you_mean
 
 Format = Literal["auto", "tsv", "csv", "jsonl", "parallel", "lines", "running"]
 Columns = Sequence[int | str] | None
 # Plain tuples, for speed: a named one would cost a fifth of all the time it takes to read a table.
-Text = tuple[int, str, str]  # line number, text without its line break, problem
 Parsed = tuple[tuple[str, ...], str, int, str]  # values, file name, line number, problem
 
 STDIN = "<stdin>"
+USUAL = ["source", "target"]  # the keys of pairs; where a jsonl has them, others are not asked for
 _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 _BUFFER = 1 << 18
@@ -39,10 +39,6 @@ _UNREADABLE: dict[type[Exception], str] = {
     zlib.error: "broken gzip file; fetch or compress it again",
     EOFError: "gzip file is cut off before its end; fetch or compress it again",
 }
-_QUOTED = r'"(?:[^"]++|"")*+'  # all of a quoted csv value but its closing quote
-_CELL = rf'{_QUOTED}"|[^",][^,]*+|'
-_CELLS = re.compile(rf"(?:\A|,)({_CELL})")
-_STILL_OPEN = re.compile(rf"(?:(?:{_CELL}),)*+{_QUOTED}\Z")
 _JSON = json.JSONDecoder(parse_int=str, parse_float=str)  # numbers stay as they were written
 
 
@@ -68,11 +64,25 @@ def parse(
             headed = any(isinstance(column, str) for column in columns or ())
             yield from _cut(name, _texts(name), _tsv_cells, columns or range(1, count + 1), headed)
         elif kind == "csv":
-            yield from _cut(name, _records(name), _csv_cells, columns or range(1, count + 1), True)
+            texts = records(_texts(name))
+            yield from _cut(name, texts, cells_of, columns or range(1, count + 1), True)
         elif kind == "jsonl":
             yield from _jsonl(name, columns, count)
         else:
             yield from (((text,), name, line, problem) for line, text, problem in _texts(name))
+
+
+def header(name: str, kind: Format) -> list[str]:
+    """The names of a table's columns: a csv's first line, the keys of a jsonl's first object."""
+    if kind == "csv":
+        return _header(name, records(_texts(name)), cells_of) or []
+    objects = (_object(text) for _, text, _ in _texts(name))
+    return list(next((found for found in objects if found is not None), {}))
+
+
+def tsv_cells(name: str) -> Iterator[list[str]]:
+    """What stands in each line of a tsv file."""
+    return (_tsv_cells(text) for _, text, _ in _texts(name))
 
 
 @contextmanager
@@ -196,42 +206,12 @@ def _tsv_cells(text: str) -> list[str]:
     return text.split("\t")
 
 
-def _csv_cells(record: str) -> list[str]:
-    """RFC 4180, which the `csv` module is not: it breaks at a lone CR and stops at 128 KB."""
-    if '"' not in record:
-        return record.split(",")
-    cells: list[str] = _CELLS.findall(record)
-    if ",".join(cells) != record:
-        return []
-    return [cell[1:-1].replace('""', '"') if cell[:1] == '"' else cell for cell in cells]
-
-
-def _records(name: str) -> Iterator[Text]:
-    """Csv lines, joined while a quote is open; if it never closes, what it swallowed is bad."""
-    pending: list[Text] = []
-    for line, text, problem in _texts(name):
-        if not pending and '"' not in text:
-            yield line, text, problem
-            continue
-        # inside a quoted value the line reads as if it began with the quote that is open
-        still_open = _STILL_OPEN.match('"' + text if pending else text)
-        pending.append((line, text, problem))
-        if not still_open:
-            first = next((problem for _, _, problem in pending if problem), "")
-            yield pending[0][0], "\n".join(text for _, text, _ in pending), first
-            pending = []
-    yield from ((line, "", problem or "quote never closed") for line, _, problem in pending)
-
-
 def _jsonl(name: str, columns: Columns, count: int) -> Iterator[Parsed]:
     keys: list[str] = []
     blank = ("",) * len(columns or range(count))
     for line, text, problem in _texts(name):
-        try:
-            record = _JSON.decode(text)
-        except (ValueError, RecursionError):
-            record = None
-        if not isinstance(record, dict):
+        record = _object(text)
+        if record is None:
             fault = "invalid JSON" if text.strip() else "empty line"
             yield blank, name, line, problem or fault
             continue
@@ -240,12 +220,20 @@ def _jsonl(name: str, columns: Columns, count: int) -> Iterator[Parsed]:
         yield values, name, line, problem or fault
 
 
+def _object(text: str) -> dict[str, object] | None:
+    try:
+        record = _JSON.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
 def _keys(name: str, record: dict[str, object], columns: Columns, count: int) -> list[str]:
     """The keys to take, decided at a file's first object; none when it has too few to decide."""
-    usual = ["source", "target"][:count]
-    if not columns and len(usual) == count and all(key in record for key in usual):
-        return usual
     known = list(record)
+    usual = USUAL[:count]
+    if not columns and len(usual) == count and set(usual) <= set(known):
+        return usual
     wanted = columns or range(1, count + 1)
     numbers = [column for column in wanted if isinstance(column, int)]
     if min(numbers, default=1) < 1:

@@ -10,15 +10,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from dragoman.data.files import beside
-from dragoman.data.formats import STDIN, Columns, Format, Parsed, parse
+from dragoman.data.formats import Columns, Format, Parsed, parse
+from dragoman.data.kinds import Paths, check, kind_of, names_of
 from dragoman.data.strings import Strings, Table
-from dragoman.errors import UserError, did_you_mean
+from dragoman.errors import UserError
 
 __all__ = [
     "BadLines",
@@ -33,9 +33,7 @@ __all__ = [
 ]
 
 BadLines = Literal["error", "skip"]
-Paths = str | Path | Sequence[str | Path]
 
-_SUFFIXES: dict[str, Format] = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl"}
 _CHUNK = 256  # rows moved to a table at once: enough to be fast, few enough for lines of a megabyte
 _REMEDIES = {
     "bad UTF-8": "save the file as UTF-8",
@@ -71,15 +69,15 @@ def read_table(
     bad rows out and counts them by reason in `problems`. Values at the places `files` are names of
     files, told from the table's folder on.
 
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "pairs.tsv"
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "pairs.tsv"
     >>> _ = path.write_text("cat\\tKatze\\ndog\\nbird\\tVogel\\n")
     >>> table = read_table(path, on_bad="skip")
     >>> list(table), table.lines.tolist(), table.problems
     ([('cat', 'Katze'), ('bird', 'Vogel')], [1, 3], {'too few columns': 1})
     """
-    names = _names(paths)
-    kind = _kind(names, format, columns, count)
+    names = names_of(paths)
+    kind = kind_of(names, format, columns, count)
     width = 1 if kind in ("lines", "running") else len(columns or range(count))
     held, lines, problems = [Strings() for _ in range(width)], array("q"), dict[str, int]()
     rows = _beside(parse(names, kind, columns, count), files)
@@ -124,14 +122,14 @@ def iter_rows(
 ) -> Iterator[Row]:
     """Good rows one by one, as soon as they can be read; `problems` is filled on the way.
 
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "words.csv"
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "words.csv"
     >>> _ = path.write_text('id,word,sound\\n1,"a, b",AB\\n')
     >>> [row.values for row in iter_rows(path, columns=["word", 3])]
     [('a, b', 'AB')]
     """
-    names = _names(paths)
-    kind = _kind(names, format, columns, count)
+    names = names_of(paths)
+    kind = kind_of(names, format, columns, count)
     tally = {} if problems is None else problems
     parsed = parse(names, kind, columns, count)
     for values, name, line, _ in _sift(names, kind, parsed, on_bad, allow_empty, tally):
@@ -153,14 +151,14 @@ def iter_inputs(
     What cannot be read becomes U+FFFD, what is missing becomes the empty text; `problems` counts
     such lines (blank ones are none), and `on_bad="error"` stops at the first.
 
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "inputs.txt"
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "inputs.txt"
     >>> _ = path.write_bytes(b"good\\n\\nbad \\xff\\n")
     >>> list(iter_inputs(path))
     [('good',), ('',), ('bad \ufffd',)]
     """
-    names = _names(paths)
-    kind = _kind(names, format, columns, count)
+    names = names_of(paths)
+    kind = kind_of(names, format, columns, count)
     rows = _beside(parse(names, kind, columns, count, pad=True), files)
     for values, name, line, problem in rows:
         if problem and problem != "empty line":
@@ -191,7 +189,7 @@ def _sift(
     tally: dict[str, int],
 ) -> Iterator[Parsed]:
     """The good rows; at a bad one, stop or count."""
-    _check("on_bad", on_bad, get_args(BadLines))
+    check("on_bad", on_bad, get_args(BadLines))
     may_be_blank = allow_empty or kind == "running"  # there a blank line ends a paragraph
     for row in parsed:
         values, name, line, problem = row
@@ -214,37 +212,6 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _names(paths: Paths) -> list[str]:
-    several = [paths] if isinstance(paths, str | Path) else paths
-    names = [STDIN if str(path) == "-" else str(path) for path in several]
-    if not names:
-        raise UserError("no input file; name one, or - for standard input")
-    if names.count(STDIN) > 1:
-        raise UserError("standard input can be read only once; name a file instead of the other -")
-    return names
-
-
-def _kind(names: list[str], format: Format, columns: Columns, count: int) -> Format:
-    """The format that was asked for, or the one the names of the files tell."""
-    _check("format", format, get_args(Format))
-    if format != "auto":
-        return format
-    found = [_SUFFIXES.get(Path(name.lower().removesuffix(".gz")).suffix) for name in names]
-    if len(set(found)) > 1:
-        raise UserError(f"{' + '.join(names)}: different kinds of file; give files of one kind")
-    if found[0]:
-        return found[0]
-    if columns or len(names) == 1:
-        return "tsv" if columns or count > 1 else "lines"
-    return "parallel" if count > 1 else "lines"
-
-
-def _check(what: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        hint = did_you_mean(value, list(known))
-        raise UserError(f"unknown {what} '{value}'{hint}; choose one of {', '.join(known)}")
 
 
 def _emptiness(values: tuple[str, ...]) -> tuple[int, str]:

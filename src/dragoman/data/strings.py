@@ -7,11 +7,12 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
-from typing import overload
+from typing import TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+Item = TypeVar("Item")
 Indices = Sequence[int] | NDArray[np.int64]
 
 # A lone surrogate is a legal `str` but not legal UTF-8; with this it comes back as it went in.
@@ -189,13 +190,13 @@ class Table:
         return zip(*self.columns, strict=True)
 
 
-def some(lines: Iterable[str], many: int) -> list[str]:
+def some(lines: Iterable[Item], many: int) -> list[Item]:
     """At most so many of the lines, each as likely as any other; of the same lines always the same.
 
     >>> some("abc", 5), len(some("abcdef" * 9, 4))
     (['a', 'b', 'c'], 4)
     """
-    chance, kept = random.Random(1), []
+    chance, kept = random.Random(1), list[Item]()
     for number, line in enumerate(lines):
         if number < many:
             kept.append(line)
