@@ -3,7 +3,8 @@
 #   benchmarks/multi30k.sh DATA_FOLDER OUTPUT_FOLDER
 # DATA_FOLDER holds train, val and test_2016_flickr with the endings .de.gz and .en.gz.
 set -euo pipefail
-data=$1 out=$2
+usage="usage: benchmarks/multi30k.sh DATA_FOLDER OUTPUT_FOLDER"
+data=${1:?$usage} out=${2:?$usage}
 common=(--recipe bahdanau2015-small --dev "$data/val.de.gz" --dev "$data/val.en.gz"
   --set data.source.lower=true --set data.target.lower=true
   --set model.encoder.dropout=0.3 --set model.decoder.dropout=0.3

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import dragoman
+from dragoman.cli import VERBS
 from dragoman.config import recipe_names, validate
 from small import SPEEDY, over, reversals, settings, write_pairs
 
@@ -67,6 +68,33 @@ def test_help_names_every_verb(verb: Callable) -> None:
     names = ["train", "predict", "score", "evaluate", "plot", "recipes", "info", "check", "demo"]
     for name in names:
         assert f"\n  {name} " in shown
+
+
+def test_what_verbs_do_is_told_in_a_line_each(
+    verb: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    told = verb("--help").out.split("Commands:\n")[1].splitlines()
+    assert len(told) == len(VERBS)
+    assert not [line for line in told if "..." in line or len(line) > 80]
+
+
+@pytest.mark.parametrize(
+    ("option", "key"),
+    [
+        ("--epochs", "train.epochs"),
+        ("--lr", "train.lr"),
+        ("--batch-size", "train.batch_size"),
+        ("--seed", "train.seed"),
+        ("--dropout", "model.encoder.dropout"),
+    ],
+)
+def test_settings_as_options_are_told_how_to_be_given(
+    verb: Callable, option: str, key: str
+) -> None:
+    ran = verb("train", "pairs.tsv", option, "3")
+    assert (ran.code, f"settings are given as --set {key}=VALUE" in ran.err) == (2, True)
+    assert "--set" not in verb("predict", "model", "--epochs", "3").err
 
 
 def test_a_wrong_option_is_named_with_exit_code_2(verb: Callable, tiny_model: Path) -> None:
@@ -177,6 +205,63 @@ def test_predict_reads_files_columns_and_no_last_newline(
     assert verb("predict", tiny_model, lines).lines == ["cba", "def"]
     assert verb("predict", tiny_model, table, "--column", "2").lines == ["cba", "def"]
     assert verb("predict", tiny_model, stdin=b"").out == ""
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.json", "t.JSONL"])
+def test_predict_reads_the_keys_that_training_reads(
+    verb: Callable, tmp_path: Path, name: str
+) -> None:
+    rows = [{"id": f"x{at}", "source": a, "target": b} for at, (a, b) in enumerate(reversals(20))]
+    table = tmp_path / name
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert verb("train", table, "-o", tmp_path / "m", "-q", *settings(SPEEDY)).code == 0
+    ran = verb("predict", tmp_path / "m", table, "--format", "jsonl")
+    found = ["".join(json.loads(line)["source"][:-1]) for line in ran.lines]
+    assert found == [row["source"] for row in rows]
+
+
+def test_tables_are_known_by_their_names_in_any_case(
+    verb: Callable, tiny_model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "IN.TSV").write_text("abc\tx\nfed\ty\n")
+    assert verb("predict", tiny_model, tmp_path / "IN.TSV").lines == ["cba", "def"]
+
+
+def test_score_reads_the_columns_of_training(verb: Callable, tmp_path: Path) -> None:
+    table, model = tmp_path / "t.tsv", tmp_path / "m"
+    rows = reversals(20)
+    table.write_text("".join(f"{at}\t{b}\t{a}\n" for at, (a, b) in enumerate(rows)))
+    assert verb("train", table, "--columns", "3,2", "-o", model, "-q", *settings(SPEEDY)).code == 0
+    wanted = [one.score for one in dragoman.load(model).score(rows)]
+    scored = [float(line.split("\t")[0]) for line in verb("score", model, table).lines]
+    assert scored == pytest.approx(wanted, abs=1e-3)
+    other = write_pairs(tmp_path / "pairs.tsv", rows)
+    again = [float(x.split("\t")[0]) for x in verb("score", model, other, "--columns", "1,2").lines]
+    assert again == pytest.approx(wanted, abs=1e-3)
+    typed = verb("score", model, stdin=other.read_bytes()).lines
+    assert [float(line.split("\t")[0]) for line in typed] == pytest.approx(wanted, abs=1e-3)
+    assert verb("score", model, other, "--rank", "--columns", "1,2").code == 2
+    ran = verb("score", model, other, "--columns", "1")
+    assert (ran.code, "names 1 columns, this model takes 2" in ran.err) == (2, True)
+    for name, side in (("a.src", 0), ("a.trg", 1)):
+        (tmp_path / name).write_text("".join(f"{row[side]}\n" for row in rows))
+    beside = verb("score", model, tmp_path / "a.src", tmp_path / "a.trg").lines
+    assert [float(line.split("\t")[0]) for line in beside] == pytest.approx(wanted, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["t.tsv", "t.TSV", "t.csv", "t.jsonl", "t.txt"])
+def test_columns_that_are_not_read_are_told(verb: Callable, tmp_path: Path, name: str) -> None:
+    rows = [(a, b, "x y z") for a, b in reversals(20)]
+    if name.endswith("jsonl"):
+        lines = [json.dumps(dict(zip("abc", row, strict=True))) for row in rows]
+    else:
+        mark = "," if name.endswith("csv") else "\t"
+        lines = [mark.join(row) for row in rows]
+    header = ["a,b,c"] if name.endswith("csv") else []
+    (tmp_path / name).write_text("\n".join([*header, *lines, ""]))
+    ran = verb("train", tmp_path / name, "-o", tmp_path / "m", *settings(SPEEDY))
+    assert (ran.code, "3 columns, of which the first 2 are read" in ran.err) == (0, True), ran.err
+    assert ("(a, b)" in ran.err) == name.endswith(("csv", "jsonl"))
 
 
 def test_jsonl_tells_all(verb: Callable, tiny_model: Path) -> None:
@@ -375,6 +460,7 @@ def test_recipes_are_listed_with_their_sizes(verb: Callable) -> None:
     lines = verb("recipes").lines
     assert [line.split()[0] for line in lines] == recipe_names()
     assert all(float(line.split()[1]) > 0 for line in lines)
+    assert len({line.index(" M ") for line in lines}) == 1
 
 
 def test_a_demo_leaves_the_others_alone(verb: Callable, monkeypatch: pytest.MonkeyPatch) -> None:

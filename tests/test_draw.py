@@ -32,7 +32,7 @@ def test_where_a_model_looked(tiny_model: Path, verb: Verb, tmp_path: Path) -> N
 
 def test_a_language_model_looks_at_nothing(tiny_lm: Path, verb: Verb, tmp_path: Path) -> None:
     ran = verb("plot", tiny_lm, "abc", "-o", tmp_path / "a.png")
-    assert (ran.code, "no attention" in ran.err) == (2, True)
+    assert (ran.code, "no attention; train one that has" in ran.err) == (2, True)
     ran = verb("plot", "map", tiny_lm, "abc", "b", "-o", tmp_path / "a.png")
     assert (ran.code, "reads no source" in ran.err) == (2, True)
 

@@ -68,6 +68,13 @@ def test_trust_must_be_said(verb: Callable[..., Ran], tmp_path: Path) -> None:
     assert "sha256" in verb("info", tmp_path / "m").out
 
 
+def test_a_checkpoint_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(dragoman.UserError, match=r"none\.pt: no such file: name the checkpoint"):
+        arrive(tmp_path / "none.pt", "joeynmt", tmp_path / "m")
+    with pytest.raises(dragoman.UserError, match="this is a folder"):
+        arrive(tmp_path, "joeynmt", tmp_path / "m")
+
+
 class Trap:
     """A pickle that would run something."""
 

@@ -215,6 +215,17 @@ def test_14_broken_pictures_are_named_counted_and_skipped_by_policy(
         dragoman.load(tmp_path / "model")(str(tmp_path / "pics" / "3.png"))
 
 
+def test_14_where_no_picture_can_be_read_it_says_why(tmp_path: Path, verb: Callable) -> None:
+    table = scenes(tmp_path, 20)
+    for picture in (tmp_path / "pics").iterdir():
+        picture.unlink()
+    (tmp_path / "tree.yaml").write_text(json.dumps(TREE))
+    ran = verb("train", table, "-c", tmp_path / "tree.yaml", "-o", tmp_path / "model")
+    assert ran.code == 2
+    assert ".png: no such file, nor in a zip beside it; none of the pictures" in ran.err
+    assert "as seen from the table's own folder" in ran.err
+
+
 def test_what_was_decoded_is_kept_until_a_file_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path
 ) -> None:

@@ -209,6 +209,8 @@ def test_a_run_of_figures_becomes_curves(tmp_path: Path) -> None:
     assert len(learning({"a": [{"step": 1, "train_loss": 1.0}]}).figure.axes) == 1
     with pytest.raises(UserError, match="b: no evaluation"):
         learning({"a": rows, "b": []})
+    with pytest.raises(UserError, match="no run has 'bleu'; they have cer"):
+        learning({"a": rows}, metric="bleu")
 
 
 def test_systems_over_lengths(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@
 # DATA_FOLDER holds train, val and test_2016_flickr with the endings .de.gz and .en.gz. A model that is there already
 # is used as it is.
 set -euo pipefail
-data=$1 model=$2 steps=${3:-4000}
+usage="usage: benchmarks/speed/int8_quality.sh DATA_FOLDER MODEL_FOLDER [STEPS]"
+data=${1:?$usage} model=${2:?$usage} steps=${3:-4000}
 if [ ! -e "$model/manifest.json" ]; then
   dragoman train "$data/train.de.gz" "$data/train.en.gz" -o "$model" --recipe bahdanau2015-small \
     --dev "$data/val.de.gz" --dev "$data/val.en.gz" --set data.source.lower=true --set data.target.lower=true \

@@ -30,7 +30,7 @@ def explain(error: ValidationError, root: type[Spec]) -> str:
         where = path[:-1]
         known = _keys(where, root)
         other = " (parts of another kind have it)" if path[-1] in known else ""
-        hint = other or _elsewhere(path, root) or did_you_mean(path[-1], known)
+        hint = other or _meant(path[-1], where, root) or did_you_mean(path[-1], known)
         return f"unknown key '{path[-1]}' in {'.'.join(where) or 'the config'}{hint}"
     value = problem.get("input")
     shown = f" (got {reprlib.repr(value)})" if not isinstance(value, dict | Spec) else ""
@@ -64,12 +64,61 @@ def plain(said: str) -> str:
     return said
 
 
-def _elsewhere(path: Sequence[str], root: type[Spec]) -> str:
-    """A hint for a key that belongs one level deeper: max_steps is train.max_steps."""
-    if len(path) > 1:
-        return ""
-    homes = [name for name in root.model_fields if path[0] in _keys([name], root)]
-    return f" (did you mean '{homes[0]}.{path[0]}'?)" if homes else ""
+PLACES = ["train", "data", "data.source", "data.target", "model", "model.encoder", "model.decoder"]
+PLACES += ["model.attention", "model.head", "search"]
+SYNONYMS = {  # what settings are called elsewhere, and here; with dots, the one place for it
+    "learning_rate": "train.lr",
+    "batch": "train.batch_size, train.batch_tokens",
+    "num_epochs max_epochs n_epochs": "train.epochs",
+    "steps num_steps train_steps": "train.max_steps",
+    "warmup_steps num_warmup_steps": "train.warmup",
+    "early_stopping": "train.patience",
+    "scheduler lr_scheduler": "train.schedule",
+    "optim": "train.optimizer",
+    "grad_clip clip_norm max_grad_norm clip_grad_norm": "train.clip",
+    "update_freq accum_count gradient_accumulation_steps": "train.accumulate",
+    "random_seed": "train.seed",
+    "gpu": "train.device",
+    "fp16 bf16 amp": "train.precision",
+    "eval_every valid_steps eval_steps": "train.evaluate_every",
+    "save_every save_steps": "train.checkpoint_every",
+    "beam_size beam_width num_beams": "search.beam",
+    "nbest": "search.n_best",
+    "vocab_size vocabulary_size max_vocab": "data.source.size, data.target.size",
+    "min_freq": "data.source.min_count, data.target.min_count",
+    "lowercase": "lower",
+    "tokenizer tokenization": "units",
+    "max_len": "max_length",
+    "num_layers n_layers": "layers",
+    "hidden_size hidden_dim rnn_size": "hidden",
+    "embedding_size embedding_dim embed_dim emb_size word_vec_size": "embedding",
+    "rnn rnn_type cell_type": "cell",
+    "attention_size attention_dim": "model.attention.size",
+}
+MEANT = {theirs: ours for names, ours in SYNONYMS.items() for theirs in names.split()}
+
+
+def homes(name: str, root: type[Spec], where: Sequence[str] = ()) -> list[str]:
+    """The full names of what a setting may be, by its own name or by what others call it: at the
+    place where it was looked for or, when it is not there, wherever it is.
+
+    >>> from dragoman.config import Config
+    >>> homes("learning_rate", Config), homes("num_layers", Config, ["model", "decoder"])
+    (['train.lr'], ['model.decoder.layers'])
+    """
+    ours = MEANT.get(name, name)
+    if "." in ours:
+        return ours.split(", ")
+    if ours in _keys(where, root):
+        return [".".join([*where, ours])]
+    return [f"{place}.{ours}" for place in PLACES if ours in _keys(place.split("."), root)]
+
+
+def _meant(name: str, where: Sequence[str], root: type[Spec]) -> str:
+    """A hint for a key that goes by another name, or belongs elsewhere."""
+    found = homes(name, root, where)[:3]
+    told = "' or '".join(found)
+    return f" (did you mean '{told}'?)" if found else ""
 
 
 def _keys(path: Sequence[str], root: type[Spec]) -> list[str]:

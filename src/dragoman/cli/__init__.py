@@ -23,6 +23,8 @@ class Verbs(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            raise _with_hint(error) from None
         except BrokenPipeError:  # click would call it a failure
             return _hush()
 
@@ -42,23 +44,25 @@ def cli(debug: bool) -> None:
     """
 
 
-for verb in (
-    learn.train,
-    apply.predict,
-    apply.merge,
-    apply.score,
-    judge.evaluate,
-    draw.plot,
-    report.report,
-    ship.export,
-    ship.bring,
-    serving.serve,
-    serving.watch,
-    look.recipes,
-    look.info,
-    look.check,
-    look.demo,
-):
+VERBS: dict[click.Command, str] = {  # what --help tells of each, in 64 characters at most
+    learn.train: "Learn a model from DATA: a file of pairs, or two parallel files.",
+    apply.predict: "Answer each line of INPUTS, or of stdin, with one line.",
+    apply.merge: "Join the pieces that `predict --shard` wrote.",
+    apply.score: "How likely MODEL holds given targets (log-probabilities).",
+    judge.evaluate: "How good MODEL is on DATA, judged by what it writes by itself.",
+    draw.plot: "Draw what models do, for papers and talks: PNG, SVG or PDF.",
+    report.report: "Write one HTML page on how MODEL does on DATA.",
+    ship.export: "Write MODEL in a form that runs where Dragoman does not.",
+    ship.bring: "Bring a recurrent model of another toolkit here.",
+    serving.serve: "Serve MODELS over HTTP, with a page to try them.",
+    serving.watch: "Watch MODELS on a page while they train.",
+    look.recipes: "List the recipes: name, parameters, paper, and what they are.",
+    look.info: "What a model folder holds; without one, what Dragoman runs on.",
+    look.check: "Look a model folder or a data file over.",
+    look.demo: "Learn something in about two minutes, and try it.",
+}
+for verb, line in VERBS.items():
+    verb.short_help = line
     cli.add_command(verb)
 
 
@@ -88,6 +92,20 @@ def main() -> NoReturn:
             raise
         code = _complain(error)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _with_hint(error: click.NoSuchOption) -> click.NoSuchOption:
+    """Whoever gives `train` a setting as an option is told how settings are given."""
+    if error.ctx is None or error.ctx.command is not learn.train:
+        return error
+    from dragoman.config import Config
+    from dragoman.explain import homes
+
+    found = homes(error.option_name.lstrip("-").replace("-", "_"), Config)
+    if not found:
+        return error
+    told = f"{error.message} (settings are given as --set {found[0]}=VALUE)"
+    return click.NoSuchOption(error.option_name, told, ctx=error.ctx)
 
 
 def _complain(error: Exception) -> int:

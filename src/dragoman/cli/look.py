@@ -18,12 +18,13 @@ def recipes() -> None:
     from dragoman.model import build
     from dragoman.recipes import recipe, recipe_names
 
+    width = max(map(len, recipe_names()))
     for name in recipe_names():
         known = recipe(name)
         with torch.device("meta"):
             model = build(resolve(name).model, known.sources, known.target)
         millions = sum(p.numel() for p in model.parameters()) / 1e6
-        click.echo(f"{name:<20} {millions:7.1f} M   {known.paper}: {known.line}")
+        click.echo(f"{name:<{width}} {millions:7.1f} M   {known.paper}: {known.line}")
 
 
 @click.command()

@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -23,7 +23,7 @@ from tqdm import tqdm
 from dragoman.data.columns import Arrays, Column, Ints, Picked
 from dragoman.data.fields import Field
 from dragoman.data.files import Place, UnreadableError, content, locate
-from dragoman.errors import DragomanError
+from dragoman.errors import DragomanError, UserError
 
 WORTH = 256  # files from which on several processes are started and the result is kept
 DAY = 24 * 60 * 60
@@ -154,6 +154,17 @@ class Media(Field):
             return None
         bad = {int(at): str(why) for at, why in about["bad"].items()}
         return self.arrays(flat, ends), bad
+
+
+def unread(names: Sequence[str], wrong: Mapping[int, str], what: str) -> UserError:
+    """Of all files of a column none could be read: the first, why, and what to do."""
+    if not names:
+        return UserError(f"there are no {what} to learn from")
+    why = wrong.get(0, "there is nothing in it")
+    return UserError(
+        f"{names[0]}: {why}; none of the {what} can be read: put them where the table names them, "
+        "as seen from the table's own folder"
+    )
 
 
 def cache() -> Path:

@@ -16,7 +16,7 @@ from pydantic import Field as Bound
 from dragoman.core import Padded
 from dragoman.data.columns import Arrays, Column, Ints, Rows
 from dragoman.data.files import UnreadableError
-from dragoman.data.media import Array, Media
+from dragoman.data.media import Array, Media, unread
 from dragoman.data.seen import Seen
 from dragoman.errors import UserError
 from dragoman.spec import Spec
@@ -85,10 +85,10 @@ class ImageField(Media):
             return field
         names = list(dict.fromkeys(values))
         some = islice(names, 0, None, max(1, len(names) // LOOK))
-        seen, _ = field.read(list(some))
+        seen, wrong = field.read(list(some))
         held = [seen[row] for row in range(len(seen)) if len(seen[row])]
         if not held:
-            raise UserError(f"{names[0] if names else 'no pictures'}: no picture can be read")
+            raise unread(names, wrong, "pictures")
         means = np.array([one.mean((0, 2, 3)) / 255 for one in held])
         squares = np.array([np.square(one / 255.0).mean((0, 2, 3)) for one in held])
         mean = means.mean(0)

@@ -13,7 +13,7 @@ from torch import Tensor
 from dragoman.core import Padded
 from dragoman.data.columns import Arrays, Column, Ints, Rows
 from dragoman.data.files import Place, UnreadableError, content
-from dragoman.data.media import Array, Media
+from dragoman.data.media import Array, Media, unread
 from dragoman.data.seen import Seen
 from dragoman.data.spectra import log_mel
 from dragoman.data.waves import Heard, hear
@@ -90,10 +90,10 @@ class SoundField(Media):
         if spec.normalize != "global" or (spec.mean and spec.std):
             return cls(spec)
         names = list(dict.fromkeys(values))
-        seen, _ = cls(spec).read(names[:: max(1, len(names) // LOOK)])
+        seen, wrong = cls(spec).read(names[:: max(1, len(names) // LOOK)])
         held = [np.asarray(seen[row], np.float64) for row in range(len(seen)) if len(seen[row])]
         if not held:
-            raise UserError(f"{names[0] if names else 'no sounds'}: no sound can be read")
+            raise unread(names, wrong, "sounds")
         count = sum(map(len, held))
         mean = sum(one.sum(0) for one in held) / count
         square = sum(np.square(one - mean).sum(0) for one in held) / count

@@ -46,6 +46,9 @@ def arrive(path: Path, toolkit: str, folder: Path) -> Config:
 
 def _loaded(path: Path) -> Any:
     """A checkpoint's content, if it is data alone; nothing in it is ever run."""
+    if not path.is_file():
+        why = "this is a folder" if path.is_dir() else "no such file"
+        raise UserError(f"{path}: {why}: name the checkpoint that the other toolkit wrote")
     try:
         with torch.serialization.safe_globals(KNOWN):
             return torch.load(path, map_location="cpu", weights_only=True)

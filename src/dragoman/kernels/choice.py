@@ -89,7 +89,8 @@ def tell(choice: Choice) -> None:
     """One line in the log where a slower kernel had to do, once for each reason."""
     if choice.lesser and choice.reason not in _told:
         _told.add(choice.reason)
-        logger.warning("kernel: %s, because %s", choice.name, choice.reason)
+        told = "kernel: %s, because %s (slower, same results)"
+        logger.warning(told, choice.name, choice.reason)
 
 
 def has_triton(device: torch.device, kind: torch.dtype) -> bool:

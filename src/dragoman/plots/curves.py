@@ -36,6 +36,7 @@ def learning(
     if not runs or not all(runs.values()):
         empty = next((name for name, run in runs.items() if not run), "no run")
         raise UserError(f"nothing to draw: {empty}: no evaluation was recorded")
+    _refuse_unknown(metric, runs)
     chosen = metric or _metric(runs)
     panels = ["loss", *([chosen] if chosen else [])]
     figure = blank(4.6 * len(panels) + 0.6, 3.5)
@@ -94,6 +95,15 @@ def _legends(places: "Sequence[Axes]") -> None:
     legend(places[0], kinds)
     if runs:
         legend(places[1], runs)
+
+
+def _refuse_unknown(metric: str | None, runs: Mapping[str, Run]) -> None:
+    """A metric that no run has would leave its panel empty."""
+    rows = (row for run in runs.values() for row in run)
+    told = {name.removeprefix("dev_") for row in rows for name in row if name.startswith("dev_")}
+    if metric and metric not in told:
+        known = ", ".join(sorted(told - {"loss"})) or "none"
+        raise UserError(f"no run has '{metric}'; they have {known}")
 
 
 def _metric(runs: Mapping[str, Run]) -> str | None:

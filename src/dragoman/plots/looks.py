@@ -14,6 +14,11 @@ from dragoman.plots.sights import over_frames, over_picture, over_sound
 from dragoman.plots.tours import tours
 from dragoman.predict import Prediction, Predictor
 
+BLIND = (
+    "this model has no attention; train one that has, with a recipe such as bahdanau2015-small, "
+    "show-attend-tell or vqa-attend (`dragoman recipes` lists them)"
+)
+
 
 def look(
     predictor: Predictor,
@@ -45,7 +50,7 @@ def look(
 def _why(asked: Sequence[str], one: Prediction) -> str:
     if not any(map(str.strip, asked)):
         return "the text is blank"
-    return "the answer is empty" if one.attention is not None else "this model has no attention"
+    return "the answer is empty" if one.attention is not None else BLIND
 
 
 def _way(text: str, one: Prediction, path: str | Path | None) -> Picture:
