@@ -21,8 +21,9 @@ from dragoman.config import Config, SearchSpec
 from dragoman.core import UNK
 from dragoman.data.fields import TextField, TextSpec
 from dragoman.data.increments import increments
-from dragoman.decode import Asked, Team
+from dragoman.decode import Asked
 from dragoman.streaming import refuse
+from dragoman.teams import Team
 from small import TEXT_LM, over, words
 
 LINES = [" ".join(words(6, seed)) for seed in range(40)]

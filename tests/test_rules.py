@@ -74,7 +74,7 @@ def test_banned_phrases_are_not_written(spec: ModelSpec) -> None:
     bans = [[4], [5, 6], [6, 6, 3], *(path[:2] for item in favourites for path in item)]
     bans = [[i for i in ban if i != EOS] for ban in bans]
     for strategy in STRATEGIES.values():
-        found = strategy(search.never_phrases(pair, bans))
+        found = strategy(search.never_phrases(pair, [bans]))
         for path in (path for item in paths(found) for path in item):
             assert not any(holds(ban, path) for ban in bans if ban)
         cost_the_same(pair, found)
@@ -195,7 +195,7 @@ def test_phrases_of_no_rule_are_refused() -> None:
 def test_where_rules_contradict_each_other_the_inner_one_wins_and_there_is_an_answer() -> None:
     pair = search.never(chain(torch.zeros(TARGET, TARGET).log_softmax(-1), 1), [PAD, BOS])
     most = torch.tensor([4])
-    banned = search.never_phrases(pair, [[5]])
+    banned = search.never_phrases(pair, [[[5]]])
     both = search.require(search.within(banned, 0, most), search.Phrases([[[[5]]]]), most)
     ((path,),) = paths(search.greedy(*both, 5))
     assert 5 not in path
@@ -308,7 +308,7 @@ def all_rules(spec: ModelSpec, rows: list[int], device: str = "cpu") -> tuple[Pa
         pair = search.below(pair, TARGET + own)
     pair = search.prefix(pair, torch.tensor([[5, 0], [0, 0], [6, 5]])[rows])
     most = torch.tensor([6, 5, 5])[rows]
-    pair = search.within(search.never_phrases(pair, [[4, 6], [3]]), 2, most)
+    pair = search.within(search.never_phrases(pair, [[[4, 6], [3]]]), 2, most)
     items = [[[[4, 5]]], [[[6], [5, 5]]], []]
     wanted = search.Phrases([items[row] for row in rows])
     return search.no_repeat_ngrams(search.require(pair, wanted, most), 3), wanted

@@ -200,3 +200,34 @@ def test_two_million_pairs_take_little_memory(tmp_path: Path) -> None:
     count, megabytes = map(int, done.stdout.split())
     assert count == 1_999_000
     assert megabytes < 350 + 400
+
+
+def test_a_file_that_was_corrected_is_read_anew(tmp_path: Path) -> None:
+    path, said = tmp_path / "pairs.tsv", list[str]()
+    tree = {"data": {"train": [str(path)], "store": str(tmp_path / "store"), "dev_rows": 2}}
+    for first, second in (("x y", "y x"), ("y x", "x y")):  # as long as before, in other places
+        path.write_text(f"ab\t{first}\ncd\t{second}\n" * 10)
+        corpus = stored_corpus(resolve("transduce", tree=tree), None, said.append)
+        field, row = corpus.fields.target, corpus.train.batch(np.array([0])).rows[0]
+        assert field.decode(corpus.train.target[int(row)].tolist()) in (first, second)
+        texts = {
+            (
+                corpus.fields.sources["source"].decode(corpus.train.sources[0][r].tolist()),  # type: ignore[attr-defined]
+                field.decode(corpus.train.target[r].tolist()),
+            )
+            for r in range(20)
+        }
+        assert texts == {("ab", first), ("cd", second)}
+
+
+def test_a_store_counts_tags_and_dev_rows_as_memory_does(tmp_path: Path) -> None:
+    path = tmp_path / "tags.tsv"
+    path.write_text("a b c\tX Y Z\n" * 20 + "a b c d\tX Y\n")
+    data = {"train": [str(path)], "store": str(tmp_path / "store"), "dev_rows": 8}
+    with pytest.raises(UserError, match=r"tags.tsv:21: 4 symbols but 2 tags"):
+        stored_corpus(resolve("tag", tree={"data": data}), None, lambda line: None)
+    said = list[str]()
+    config = resolve("tag", tree={"data": data | {"on_bad_line": "skip"}})
+    corpus = stored_corpus(config, None, said.append)
+    assert (len(corpus.train), len(corpus.dev)) == (12, 8)
+    assert any("1 rows left out (longer than max_length, or not one tag" in line for line in said)

@@ -169,6 +169,23 @@ def test_the_data_of_a_resumed_run_may_have_moved(verb: Callable, tmp_path: Path
     assert metrics(folder)[-1]["step"] == 4
 
 
+def test_a_run_goes_on_with_other_rows_only_where_they_are_named(
+    verb: Callable, tmp_path: Path
+) -> None:
+    data, folder = write_pairs(tmp_path / "p.tsv", PAIRS), tmp_path / "m"
+    assert verb("train", data, "-o", folder, "-q", *settings(SPEEDY)).code == 0
+    before = (folder / "manifest.json").read_bytes()
+    write_pairs(data, [(target, source) for source, target in PAIRS])
+    ran = verb("train", "-o", folder, "--resume", "-s", "train.max_steps=4")
+    assert ran.code == 2
+    assert "p.tsv: not the rows that this run has learned from" in ran.err
+    assert (folder / "manifest.json").read_bytes() == before
+    ran = verb("train", data, "-o", folder, "--resume", "-s", "train.max_steps=4")
+    assert ran.code == 0
+    assert "its best is sought anew" in ran.err
+    assert metrics(folder)[-1]["step"] == 4
+
+
 def test_the_model_of_a_resumed_run_cannot_change(verb: Callable, tmp_path: Path) -> None:
     data, folder = write_pairs(tmp_path / "p.tsv", PAIRS), tmp_path / "m"
     assert verb("train", data, "-o", folder, "-q", *settings(SPEEDY)).code == 0

@@ -17,7 +17,7 @@ from dragoman.corpus import Corpus
 from dragoman.data.fields import TextField
 from dragoman.data.text import Listed
 from dragoman.recipes import recipe, recipe_names
-from dragoman.validate import Evaluation, better
+from dragoman.validate import ROWS, Evaluation, better
 
 MODEL = "model/"  # what the card calls the folder it lies in; `dragoman info` knows better
 USE = f"""```
@@ -61,8 +61,15 @@ def _training(corpus: Corpus, history: Sequence[Mapping[str, float]], metric: st
         f"- trained on {len(corpus.train):,} {rows} ({files}), seed {config.train.seed}, "
         f"{int(history[-1]['step']):,} steps",
         f"- the weights are those of step {int(_best(history, metric)['step']):,}, "
-        f"the best of {len(history)} evaluations on {len(corpus.dev):,} dev {rows} by {metric}",
+        f"the best of {len(history)} evaluations on {len(corpus.dev):,} dev {rows}{_asked(corpus)} "
+        f"by {metric}",
     ]
+
+
+def _asked(corpus: Corpus) -> str:
+    """Answers are written to some of many dev rows; the likelihood is of all."""
+    some = corpus.config.reads_source and len(corpus.samples) > ROWS
+    return f" (answers to {ROWS:,} of them)" if some else ""
 
 
 def _figures(best: Mapping[str, float], proof: Evaluation | None) -> list[str]:

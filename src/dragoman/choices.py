@@ -10,7 +10,8 @@ from dragoman.config import SearchSpec
 from dragoman.core import BOS, EOS, PAD, leaf
 from dragoman.data.batches import Ragged
 from dragoman.data.copying import begin_with
-from dragoman.decode import Asked, Query, Team, ask, mixed
+from dragoman.decode import Asked, Query, ask, mixed
+from dragoman.teams import Team
 
 
 class Choice(NamedTuple):

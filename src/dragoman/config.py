@@ -73,7 +73,7 @@ class TrainSpec(Spec):
     """How a model is trained."""
 
     seed: Seed = 1
-    epochs: Positive | Literal["auto"] | None = 100  # auto: fewer, the more rows there are
+    epochs: Positive | None = 100
     max_steps: Natural | None = None
     batch_tokens: Natural | None = None  # padding included; by the data when not given ...
     batch_size: Natural | None = None  # ... or in rows, or streams of running text

@@ -1,9 +1,9 @@
 """From a config's files to encoded examples: read, split, learn the alphabets, encode."""
 
-import math
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +13,13 @@ from dragoman.config import Config, DataSpec
 from dragoman.data.batches import Budget, Examples, Ragged, Stream, plan
 from dragoman.data.columns import Ints
 from dragoman.data.fields import TextField, TextSpec, settle
-from dragoman.data.rows import Table, iter_inputs, read_table
+from dragoman.data.rows import Table, read_table
 from dragoman.data.senses import FIELDS, names_files
 from dragoman.errors import UserError
-from dragoman.examples import Say, encoded, fitting
+from dragoman.examples import Say, encoded, fitting, tell_columns
 
 CUT = 1  # the same dev rows, and so the same alphabets, whatever the seed of training
+MARKED = 10_000  # rows, or symbols of running text, that a mark is made of
 RATIOS = 100_000  # as many rows are looked at to see how long answers are beside their sources
 
 
@@ -63,9 +64,7 @@ def load_corpus(
     config, fields = (config, fields) if fields else learn(config, train.columns, say)
     say(f"data: {len(train):,} rows to train on, {len(dev):,} dev rows")
     if config.data.format == "running":
-        text = running(fields, train)
-        config = _settle_epochs(config, len(text) // config.train.bptt, 0)
-        return Corpus(config, fields, text, running(fields, dev), [])
+        return Corpus(config, fields, running(fields, train), running(fields, dev), [])
     train, examples = encoded(config, fields, train, say)
     examples.weights, examples.lines = train.weights, train.lines
     examples = fitting(config, fields, train, examples, say)
@@ -95,8 +94,7 @@ def read_rows(config: Config, paths: tuple[str, ...], say: Say) -> Table:
     )
     for problem, count in table.problems.items():
         say(f"data: {table.name}: {count} rows skipped ({problem})")
-    if data.columns is None and data.format in ("auto", "tsv"):
-        _tell_unused(paths[0], columns, say)
+    tell_columns(data, paths, table, say)
     return table
 
 
@@ -111,18 +109,6 @@ def _mixed(config: Config, table: Table, say: Say) -> Table:
     for corpus, other in zip(also, others, strict=True):
         say(f"data: {other.name}: {len(other):,} rows mixed in, {corpus.weight:g} times an epoch")
     return Table.join([table, *others], [1.0, *(corpus.weight for corpus in also)])
-
-
-def _tell_unused(path: str, columns: int, say: Say) -> None:
-    """People whose file has more columns than the model takes should hear which are not read."""
-    if not path.removesuffix(".gz").endswith(".tsv"):
-        return
-    first = next(iter_inputs([path], format="lines"), ("",))[0].split("\t")
-    if len(first) > columns:
-        say(
-            f"data: {path}: {len(first)} columns, of which the first {columns} are read; "
-            "choose with --columns, or a recipe that takes more"
-        )
 
 
 def _split(config: Config, table: Table, say: Say) -> tuple[Table, Table]:
@@ -258,29 +244,7 @@ def settle_sizes(config: Config, examples: Examples) -> Config:
         ratios = examples.target.lengths[some] / examples.sources[0].lengths[some]
         ratio = round(float(1.5 * np.quantile(ratios, 0.99)), 2)
         search = search.model_copy(update={"ratio": ratio})
-    config = config.model_copy(update={"train": train, "search": search})
-    symbols = int(examples.lengths.sum()) if train.batch_size is None else 0
-    per_batch = train.batch_size or train.batch_tokens or 1
-    return _settle_epochs(config, len(examples), (symbols or len(examples)) / per_batch)
-
-
-def _settle_epochs(config: Config, rows: int, batches: float) -> Config:
-    """`auto` replaced, for so many rows in so many batches an epoch."""
-    train = config.train
-    if train.epochs != "auto":
-        return config
-    chosen = epochs(rows, math.ceil(batches / train.accumulate))
-    return config.model_copy(update={"train": train.model_copy(update={"epochs": chosen})})
-
-
-def epochs(rows: int, steps: int) -> float:
-    """How often so many rows are read, in so many steps an epoch. The more there are, the less
-    often each needs to be seen: ten times as many, about half as often. Few steps are none.
-
-    >>> epochs(800, 12), epochs(8_000, 120), epochs(114_000, 230), epochs(20, 1)
-    (50, 23, 10, 500)
-    """
-    return max(round(464 / max(rows, 1) ** (1 / 3)), math.ceil(500 / max(steps, 1)), 1)
+    return config.model_copy(update={"train": train, "search": search})
 
 
 def batch_tokens(total: int) -> int:
@@ -290,6 +254,24 @@ def batch_tokens(total: int) -> int:
     (512, 3000, 4096)
     """
     return min(max(total // 150, 512), 4096)
+
+
+def mark(corpus: Corpus) -> str:
+    """A short mark of the rows that are learned from and judged by: other rows have another, the
+    same ones in another file have the same.
+    """
+    return "-".join(f"{len(part):x}.{_sum(part):08x}" for part in (corpus.train, corpus.dev))
+
+
+def _sum(part: "Examples | Running") -> int:
+    if isinstance(part, Running):
+        return crc32(part.flat[:: max(1, len(part) // MARKED)].tobytes())
+    found, rows = 0, part.rows if part.rows is not None else np.arange(len(part))
+    texts = [c for c in (*part.sources, part.target) if isinstance(c, Ragged)]
+    for row in rows[:: max(1, len(rows) // MARKED)].tolist():
+        for column in texts:
+            found = crc32(column[row].tobytes(), found)
+    return found
 
 
 def steps_of(corpus: Corpus, epoch: int) -> "list[Ints] | Stream":

@@ -16,11 +16,11 @@ from dragoman.core import BOS, PAD, UNK, Hypotheses, Pair, Source, leaf, move
 from dragoman.data.batches import Examples, Ragged
 from dragoman.data.copying import begin_with, copy_ids, pieces
 from dragoman.data.fields import Field, TextField
-from dragoman.data.spelling import banned
 from dragoman.data.text import Listed
 from dragoman.errors import UserError
 from dragoman.pointing import pointing
-from dragoman.requiring import required
+from dragoman.requiring import required, unwanted
+from dragoman.teams import Team, spoken
 
 
 class Asked(NamedTuple):
@@ -38,44 +38,6 @@ class Query(NamedTuple):
     ids: list[Any]  # per source column, as its field encodes it; a language model's prompt
     copied: tuple[str, ...]  # the first source's symbols as text, where they can be copied
     begun: list[int]  # how the answer begins
-
-
-class Team(NamedTuple):
-    """The model, and those that speak with it."""
-
-    first: Loaded
-    others: tuple[Loaded, ...] = ()  # an ensemble's further members
-    lm: Loaded | None = None  # a language model of the answers
-
-
-def team(first: Loaded, others: Sequence[Loaded] = (), lm: Loaded | None = None) -> Team:
-    """Models that can speak as one; those that cannot are refused."""
-    for other in [*others, *([lm] if lm else [])]:
-        mine, theirs = first.fields.target, other.fields.target
-        same = (mine.units.kind, mine.spec.reverse, list(mine.units.symbols))
-        if same != (theirs.units.kind, theirs.spec.reverse, list(theirs.units.symbols)):
-            raise UserError(
-                f"models that write together need the same target alphabet: one of {mine.size} "
-                f"{mine.units.kind} symbols and one of {theirs.size} {theirs.units.kind} symbols "
-                "differ; train them with the same target units, on the same targets"
-            )
-    for other in others:
-        if len(other.fields.sources) != len(first.fields.sources):
-            raise UserError("the models of an ensemble must read the same number of columns")
-        if other.model.decoder.ends != first.model.decoder.ends:
-            raise UserError("the models of an ensemble must write the same kind of answer")
-        if other.model.head.copies and not _copies_alike(first, other):
-            raise UserError("a model that copies needs a first model that copies the same symbols")
-    if lm is not None and lm.fields.sources:
-        raise UserError(
-            "the language model reads a source: give one that was trained on text alone"
-        )
-    return Team(first, tuple(others), lm)
-
-
-def _copies_alike(first: Loaded, other: Loaded) -> bool:
-    mine, theirs = first.fields.source, other.fields.source
-    return bool(first.model.head.copies and mine and theirs and mine.spec == theirs.spec)
 
 
 def ask(loaded: Loaded, asked: Asked) -> Query:
@@ -109,6 +71,8 @@ def ruled(models: Team, queries: list[Query], options: SearchSpec) -> Ruled:
     prompts = Ragged.of(query.begun for query in queries)
     begun = torch.from_numpy(prompts.lengths)
     limits = _limits(first, queries, options)
+    if ends == "sign":  # whatever an answer begins with, it may have
+        limits = torch.maximum(limits, begun)
     asked = [(query.asked.require, query.copied) for query in queries]
     wanted = required(first.fields.target, asked, options)
     if wanted and ends == "sign":
@@ -119,7 +83,8 @@ def ruled(models: Team, queries: list[Query], options: SearchSpec) -> Ruled:
         pair, limits = pointing(first, queries, pair, limits, options.valid)
     if begun.any():
         pair = search.prefix(pair, prompts.pad(range(len(queries))).values)
-    pair = search.never_phrases(pair, banned(first.fields.target, options.ban))
+    told = [query.copied for query in queries] if first.model.head.copies else [()]
+    pair = search.never_phrases(pair, unwanted(first.fields.target, told, options))
     if ends != "once":
         prompt = begun * (not first.fields.sources)
         least = prompt + options.min_length if ends == "sign" else limits
@@ -202,13 +167,9 @@ def _plain(models: Team, queries: list[Query], options: SearchSpec) -> bool:
 def mixed(models: Team, queries: list[Query], options: SearchSpec) -> Pair:
     """All models as one pair; what changes probabilities comes before what only restricts."""
     first, size = models.first, models.first.fields.target.size
-    pair = _begin(first, queries)
-    if models.others:
-        asked = [query.asked for query in queries]
-        others = [_begin(one, [ask(one, a) for a in asked]) for one in models.others]
-        members = zip([first, *models.others], [pair, *others], strict=True)
-        known = [p if one.model.head.open else search.known(p, size) for one, p in members]
-        pair = search.ensemble(*known, log_linear=options.log_linear)
+    asked = [query.asked for query in queries]
+    others = [_begin(one, [ask(one, a) for a in asked]) for one in models.others]
+    pair = spoken(models, [_begin(first, queries), *others], options.log_linear)
     if models.lm is not None:
         speaker = search.known(_begin(models.lm, queries), size)
         pair = search.fuse(pair, speaker, options.lm_weight)

@@ -3,7 +3,7 @@
 import multiprocessing
 import signal
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
@@ -26,6 +26,7 @@ class Order(NamedTuple):
     helpers: Mapping[str, Any]  # further arguments of `load`
     options: SearchSpec
     batch_size: int = 32
+    on_bad: Callable[[str], None] | None = None  # told of files that cannot be read
 
 
 def answered(order: Order, inputs: Iterable[Input | Asked], jobs: int) -> Iterator[Prediction]:
@@ -63,7 +64,9 @@ def _begin(order: Order) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
-    _at_work[:] = [(load(order.folder, order.device, **order.helpers), order)]
+    predictor = load(order.folder, order.device, **order.helpers)
+    predictor.on_bad = order.on_bad
+    _at_work[:] = [(predictor, order)]
 
 
 def _answer(window: list[Input | Asked], first: int) -> list[Prediction]:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.checkpoint import Loaded
-from dragoman.core import EOS, SPECIALS, UNK
+from dragoman.core import BOS, EOS, SPECIALS, UNK
 from dragoman.data.fields import Field, TextField, clean
 from dragoman.data.spelling import BLANK
 from dragoman.data.text import Listed
@@ -63,7 +63,10 @@ def lay_out(
     for field, layout, wide in zip(fields, own, padded, strict=True):
         part = weights[:, begin : begin + layout.size]
         if isinstance(field, TextField) and field.spec.reverse:
-            part = np.concatenate([part[:, -2::-1], part[:, -1:]], 1)
+            inner = field.inner(layout.size)
+            part = np.concatenate(
+                [part[:, : inner.start], part[:, inner][:, ::-1], part[:, inner.stop :]], 1
+            )
         parts.append(Looked(layout.over, layout.shape, part, times=times(field, layout)))
         begin += wide.size
     if len(parts) == 1:
@@ -104,8 +107,7 @@ def labels(loaded: Loaded, query: Query) -> tuple[str, ...]:
     found: list[str] = []
     for field, layout, row in _columns(loaded, query):
         if isinstance(field, TextField):
-            end = field.units.tokens([EOS]) if field.spec.signs != "none" else []
-            found += [*field.tokens(row), *end]
+            found += _signed(field, field.tokens(row[field.inner(len(row))]))
         else:
             counted = [str(n + 1) for n in range(layout.size)] if layout.over == "points" else []
             found += [f"{t:.2f}" for t in times(field, layout)] or counted or layout.labels()
@@ -117,10 +119,16 @@ def source_words(loaded: Loaded, query: Query) -> list[str]:
     found: list[str] = []
     for (field, layout, _), text in zip(_columns(loaded, query), query.asked.texts, strict=False):
         if isinstance(field, TextField):
-            found += [*words(field, text), SPECIALS[EOS]]
+            found += _signed(field, words(field, text))
         else:
             found += [SPECIALS[UNK]] * layout.size
     return found
+
+
+def _signed(field: TextField, tokens: list[str]) -> list[str]:
+    """The tokens of a text with the signs around them that the model reads."""
+    begin = [SPECIALS[BOS]] if field.spec.signs == "both" else []
+    return [*begin, *tokens, *([SPECIALS[EOS]] if field.spec.signs != "none" else [])]
 
 
 def words(field: TextField, text: str) -> list[str]:

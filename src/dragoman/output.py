@@ -1,10 +1,14 @@
 """Predictions as lines: text, JSON, Moses n-best lists, Pharaoh alignments."""
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dragoman.core import BOS, EOS, SPECIALS
 from dragoman.predict import Prediction, Scored
+
+END = SPECIALS[EOS : EOS + 1]
 
 
 def escape(text: str) -> str:
@@ -38,7 +42,7 @@ def as_nbest(prediction: Prediction, place: int) -> str:
 
 
 def as_pharaoh(prediction: Prediction, place: int) -> str:
-    """Source-target links: for each token written, the source token it looked at most (the end sign
+    """Source-target links: for each token written, the source token it looked at most (signs
     aside).
 
     >>> import numpy as np
@@ -47,19 +51,27 @@ def as_pharaoh(prediction: Prediction, place: int) -> str:
     '1-0 0-1'
     """
     weights, seen = prediction.alignment, prediction.attention
-    if weights is None or weights.shape[1] < 2 or (seen and not seen.textual):
+    tokens = prediction.source
+    inner = slice(tokens[:1] == SPECIALS[BOS : BOS + 1], len(tokens) - (tokens[-1:] == END))
+    if weights is None or not tokens[inner] or (seen and not seen.textual):
         return ""
-    return " ".join(f"{int(row.argmax())}-{t}" for t, row in enumerate(weights[:, :-1]))
+    return " ".join(f"{int(row.argmax())}-{t}" for t, row in enumerate(weights[:, inner]))
+
+
+def unanswered(why: str) -> None:
+    """Tell people which input has no answer."""
+    print(f"dragoman: no answer to {why}", file=sys.stderr, flush=True)
 
 
 def score_text(scored: Scored) -> str:
-    return f"{scored.score:.6f}"
+    return f"{scored.score:.6f}" if scored.log_probs else ""
 
 
 def score_json(scored: Scored) -> str:
+    read = bool(scored.log_probs)
     tree = {
-        "score": round(scored.score, 6),
-        "perplexity": round(scored.perplexity, 6),
+        "score": round(scored.score, 6) if read else None,
+        "perplexity": round(scored.perplexity, 6) if read else None,
         "tokens": scored.tokens,
         "log_probs": [round(value, 6) for value in scored.log_probs],
     }

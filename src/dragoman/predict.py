@@ -5,26 +5,25 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from dragoman import search
 from dragoman.answers import arrange, read_dictionary, replace_unknown
 from dragoman.checkpoint import Fields, Loaded, load_model
 from dragoman.config import Config, SearchSpec, resolve_search
-from dragoman.core import EOS, PAD, Hypotheses, move
-from dragoman.data.batches import Examples, Ragged
+from dragoman.core import EOS, PAD, Hypotheses
 from dragoman.data.files import UnreadableError
 from dragoman.data.seen import Seen
 from dragoman.data.text import Listed
-from dragoman.decode import Asked, Query, ask, decode, team
+from dragoman.decode import Asked, Query, ask, decode
 from dragoman.errors import DragomanError, UserError
-from dragoman.examples import encode
 from dragoman.kernels.packed import Precision
 from dragoman.looked import Looked, labels, layouts, looked, source_words
 from dragoman.model import Model
 from dragoman.prediction import EMPTY, Prediction, Scored
+from dragoman.scoring import score
 from dragoman.streaming import generate
+from dragoman.teams import team
 
 __all__ = ["EMPTY", "Input", "Prediction", "Predictor", "Scored", "load"]
 Input = str | tuple[str, ...]  # a text, or one per source column
@@ -126,7 +125,10 @@ class Predictor:
         """A text while it is written: pieces of what `predict` gives for the same options (and
         place in a stream), each as soon as it can be read.
         """
-        return generate(self.team, self.asked(prompt), options or self.config.search, place)
+        options, asked = options or self.config.search, self.asked(prompt)
+        if self.fields.sources and self.blank(asked):
+            return iter(())
+        return generate(self.team, asked, options, place)
 
     def rank(self, candidates: Sequence[str], source: Input = ()) -> list[tuple[str, float]]:
         """Candidates for the answer to a source (a language model has none), the likeliest first,
@@ -142,34 +144,10 @@ class Predictor:
         return sorted(pairs, key=lambda pair: -pair[1])
 
     def score(self, rows: Sequence[Sequence[str]], batch_size: int = 32) -> list[Scored]:
-        """How likely each row's last text is, given those before it (the sources)."""
-        examples, writer = self._examples(rows), self.fields.target
-        order = np.argsort(examples.lengths, kind="stable")
-        results: list[Scored | None] = [None] * len(rows)
-        for begin in range(0, len(order), batch_size):
-            part = order[begin : begin + batch_size]
-            batch = move(examples.batch(part)[:2], self.device)
-            with torch.inference_mode():
-                found = search.force(*self.model.begin(batch[0]), batch[1].values)
-            for row, log_probs in zip(part, found.log_probs[:, 0].cpu().tolist(), strict=True):
-                ids = examples.target[int(row)].tolist()
-                kept = tuple(log_probs[: len(ids)])
-                copied = (
-                    ask(self.team.first, Asked(tuple(rows[row][:-1]))).copied
-                    if examples.copies
-                    else ()
-                )
-                tokens = (writer.symbol(i, copied) for i in ids)
-                results[row] = Scored(sum(kept), kept, tuple(tokens))
-        return [result for result in results if result is not None]
-
-    def _examples(self, rows: Sequence[Sequence[str]]) -> Examples:
-        """Rows as symbols; a language model has no sources, whatever stands before its text."""
-        if self.config.data.format == "running":
-            return Examples([], Ragged.of(self.fields.target.line(row[-1]) for row in rows))
-        width = len(self.fields.sources)
-        columns = zip(*((*row[:width], row[-1]) for row in rows), strict=True)
-        return encode(self.config, self.fields, list(columns))
+        """How likely each row's last text is, given those before it (the sources). A row whose
+        files cannot be read has no symbols, where somebody is told of it; else it is refused.
+        """
+        return score(self.team, rows, batch_size, self.on_bad)
 
     @property
     def device(self) -> torch.device:
@@ -260,7 +238,8 @@ class Predictor:
             return one
         source = source_words(self.team.first, query)
         tokens = replace_unknown(one.tokens, one.alignment, source, self.dictionary)
-        return replace(one, tokens=tuple(tokens), text=units.join(tokens))
+        text = self.fields.target.joined(units.join(tokens))
+        return replace(one, tokens=tuple(tokens), text=text)
 
 
 def load(

@@ -46,3 +46,4 @@ class Scored:
 
 
 EMPTY = Prediction("", (), 0.0, ())
+NOT_READ = Scored(float("nan"), (), ())  # of a row whose files cannot be read

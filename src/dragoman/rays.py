@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import UserError
+from dragoman.output import unanswered
 from dragoman.predict import load
 from dragoman.shards import Shard, Task, finished, merge, remove, write_shard
 
@@ -23,6 +24,8 @@ class Worker:
             torch.set_num_threads(1)
         self.task, self.output, self.pieces, self.batch_size = task, output, pieces, batch_size
         self.predictor = load(task.model, device, **task.helpers)
+        if task.on_bad != "error":
+            self.predictor.on_bad = unanswered
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         shard = Shard(int(row["id"]) + 1, self.pieces)

@@ -23,6 +23,13 @@ def required(
     return search.Phrases(items) if any(items) else None
 
 
+def unwanted(
+    field: TextField, copied: Sequence[Sequence[str]], options: SearchSpec
+) -> list[list[list[int]]]:
+    """What answers must not contain: for each input by the words that it could copy."""
+    return [banned(field, options.ban, words) for words in copied]
+
+
 def _spelled(
     field: TextField, phrase: str, copied: Sequence[str], options: SearchSpec
 ) -> list[list[int]]:
@@ -30,7 +37,7 @@ def _spelled(
     good = [one for one in found if UNK not in one]
     if found and not good:
         raise UserError(f"'{phrase}' cannot be required: the model has no symbols to write it with")
-    bans = banned(field, options.ban)
+    bans = banned(field, options.ban, copied)
     free = [one for one in good if not any(_inside(ban, one) for ban in bans)]
     if good and not free:
         raise UserError(f"'{phrase}' is required, but it or a part of it is banned")

@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,14 +94,14 @@ def finished(task: Task, path: Path, shard: Shard) -> bool:
 
 def write_shard(
     task: Task, output: Path, shard: Shard, predictor: Predictor, batch_size: int
-) -> None:
-    """Answer one piece of the inputs."""
+) -> Inputs:
+    """Answer one piece of the inputs; these know what of it could not be read."""
     path = shard.path(output)
     (path.with_name(path.name + ".json")).unlink(missing_ok=True)
     total = task.read(predictor).total()
     begin, end = shard.bounds(total)
-    asked = islice(task.read(predictor), begin, end)
-    answers = predictor.stream(asked, task.options, batch_size, begin)
+    asked = task.read(predictor)
+    answers = predictor.stream(asked.part(begin, end), task.options, batch_size, begin)
     lines = (FORMATS[task.layout](answer, place) for place, answer in enumerate(answers, begin))
     count, digest = write_lines(path, lines)
     if count != end - begin:
@@ -113,6 +112,7 @@ def write_shard(
     record = {"task": task.key, "shard": str(shard), "first": begin, "total": total}
     record |= {"inputs": end - begin, "answers": count, "sha256": digest}
     write(path.with_name(path.name + ".json"), json.dumps(record).encode())
+    return asked
 
 
 def write_lines(path: Path, lines: Iterator[str]) -> tuple[int, str]:

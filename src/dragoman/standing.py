@@ -32,6 +32,7 @@ class Progress:
     nll: FiniteFloat = 0.0  # of the training symbols since the last evaluation
     tokens: Many = 0
     seconds: FiniteFloat = 0.0
+    data: str = ""  # a mark of the rows; checkpoints of earlier versions have none
     history: list[dict[str, float]] = field(default_factory=list)
 
     @property

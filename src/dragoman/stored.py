@@ -13,15 +13,16 @@ from tqdm import tqdm
 
 from dragoman.checkpoint import Fields, field_files
 from dragoman.config import Config
-from dragoman.corpus import CUT, Corpus, learn, read_rows, settle_sizes
+from dragoman.corpus import CUT, Corpus, learn, read_rows, settle_sizes, total_share
 from dragoman.data.batches import Examples
 from dragoman.data.columns import Ints
 from dragoman.data.copying import copy_ids, copy_target, pieces
 from dragoman.data.fields import TextField, TextSpec
+from dragoman.data.rows import Row as Line
 from dragoman.data.rows import iter_rows
 from dragoman.data.store import Row, Store
 from dragoman.errors import UserError
-from dragoman.examples import Say, encoded
+from dragoman.examples import Say, encoded, miscounted
 
 
 def stored_corpus(config: Config, fields: Fields | None, say: Say) -> Corpus:
@@ -84,7 +85,7 @@ class _Column(Sequence[str]):
         self.config, self.place = config, place
 
     def __iter__(self) -> Iterator[str]:
-        return (values[self.place] for _, values in _rows(self.config, {}))
+        return (row.values[self.place] for _, row in _rows(self.config, {}))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -93,7 +94,7 @@ class _Column(Sequence[str]):
         raise TypeError("a column of a file can only be read through")
 
 
-def _rows(config: Config, problems: dict[str, int]) -> Iterator[tuple[int, tuple[str, ...]]]:
+def _rows(config: Config, problems: dict[str, int]) -> Iterator[tuple[int, Line]]:
     """All rows with the number of their corpus: 0 is that of `data.train`."""
     data, count = config.data, len(config.source_specs) + 1
     for number, files in enumerate([data.train, *(corpus.files for corpus in data.also)]):
@@ -105,7 +106,7 @@ def _rows(config: Config, problems: dict[str, int]) -> Iterator[tuple[int, tuple
             on_bad=data.on_bad_line,
             problems=problems,
         )
-        yield from ((number, row.values) for row in rows)
+        yield from ((number, row) for row in rows)
 
 
 def _build(store: Store, config: Config, fields: Fields, say: Say) -> None:
@@ -116,25 +117,45 @@ def _build(store: Store, config: Config, fields: Fields, say: Say) -> None:
     store.build(_encoded(bar, config, fields))
     state = store.state
     if state["read"] > state["rows"]:
-        say(f"data: {state['read'] - state['rows']:,} rows left out (longer than max_length)")
+        say(f"data: {state['read'] - state['rows']:,} rows left out ({_reasons(config)})")
     for problem, count in problems.items():
         say(f"data: {count} rows skipped ({problem})")
 
 
 def _encoded(
-    rows: Iterable[tuple[int, tuple[str, ...]]], config: Config, fields: Fields
+    rows: Iterable[tuple[int, Line]], config: Config, fields: Fields
 ) -> Iterator[Row | None]:
     every, copying, several = _texts_of(fields), _copies(config), bool(config.data.also)
-    for number, values in rows:
+    for number, line in rows:
+        values = line.values
         ids = [field.encode(value) for field, value in zip(every, values, strict=True)]
         full = any(len(i) >= f.spec.max_length for i, f in zip(ids, every, strict=True))
-        if full and any(f.longer(v) for f, v in zip(every, values, strict=True)):
+        long = full and any(f.longer(v) for f, v in zip(every, values, strict=True))
+        if long or _uneven(config, line, every[0], ids):
             yield None
             continue
         if copying:
             told = pieces(every[0], values[0])
             ids[-1:] = [copy_target(values[-1], told, every[-1]), copy_ids(told, every[-1])]
         yield [*ids, [number]] if several else ids
+
+
+def _uneven(config: Config, line: Line, reader: TextField, ids: list[list[int]]) -> bool:
+    """Whether a row has not one tag for each symbol, and such rows are left out."""
+    if not _tags(config) or len(ids[0]) - reader.signs == len(ids[-1]) - 1:
+        return False
+    if config.data.on_bad_line == "error":
+        here, there = len(ids[0]) - reader.signs, len(ids[-1]) - 1
+        raise UserError(miscounted(f"{line.name}:{line.line}", here, there))
+    return True
+
+
+def _tags(config: Config) -> bool:
+    return config.model.decoder.kind == "aligned"
+
+
+def _reasons(config: Config) -> str:
+    return "longer than max_length" + (", or not one tag a symbol" if _tags(config) else "")
 
 
 def _texts_of(fields: Fields) -> list[TextField]:
@@ -146,12 +167,18 @@ def _key(config: Config, fields: Fields) -> str:
     """What a store was made of: the files, how they are read, and the alphabets."""
     told = config.data.model_dump(mode="json", exclude={"store", "dev", "dev_rows"})
     names = (config.data.train, *(corpus.files for corpus in config.data.also))
-    files = [(name, Path(name).stat().st_size) for name in chain(*names)]
+    files = [(name, *_stamp(Path(name))) for name in chain(*names)]
     told |= {"also": len(config.data.also), "copies": _copies(config)}  # a weight is not stored
     found = hashlib.sha256(json.dumps([told, files], sort_keys=True).encode())
     for name, content in sorted(field_files(fields).items()):
         found.update(name.encode() + content)
     return found.hexdigest()
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """What changes when a file does."""
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
 
 
 def _split(
@@ -164,7 +191,9 @@ def _split(
         table, dev = encoded(config, fields, read_rows(config, config.data.dev, say), say)
         return rows, dev, list(table)
     own = np.flatnonzero(origins == 0)
-    count = min(config.data.dev_rows or 1000, max(1, len(own) // 10))
+    count = config.data.dev_rows or min(1000, total_share(len(own)))
+    if count >= len(own):
+        raise UserError(f"data.dev_rows={count} leaves nothing of {len(own)} rows to train on")
     held = np.sort(np.random.default_rng(CUT).permutation(own)[-count:])
     kept = np.ones(len(rows), bool)
     kept[held] = False

@@ -12,8 +12,9 @@ from dragoman.config import SearchSpec
 from dragoman.core import EOS, PAD, leaf
 from dragoman.data.fields import TextField
 from dragoman.data.increments import increments
-from dragoman.decode import Asked, Query, Ruled, Team, ask, ruled
+from dragoman.decode import Asked, Query, Ruled, ask, ruled
 from dragoman.errors import UserError
+from dragoman.teams import Team
 
 
 def generate(models: Team, asked: Asked, options: SearchSpec, place: int = 0) -> Iterator[str]:
@@ -64,6 +65,8 @@ def refuse(models: Team, options: SearchSpec) -> None:
     """
     if models.first.fields.target.spec.reverse:
         raise UserError("this model writes the last symbol first: its text cannot be streamed")
+    if options.replace_unknown:
+        raise UserError("replace_unknown is for answers that are whole: leave it out to stream")
     if options.n_best > 1 or options.mbr:
         raise UserError("one text is streamed: several (n_best, mbr) are known only at their end")
     if not options.sample and max(options.beam, options.groups) > 1:

@@ -15,7 +15,7 @@ from dragoman.card import card
 from dragoman.checkpoint import compare, restore, save_model, weights_of
 from dragoman.config import Config, TrainSpec, dump
 from dragoman.core import leaves
-from dragoman.corpus import Corpus, Running, steps_of
+from dragoman.corpus import Corpus, Running, mark, steps_of
 from dragoman.crew import ALONE, Crew, unhurried
 from dragoman.data.ahead import Ahead
 from dragoman.data.batches import Batch, Stream, muted
@@ -55,7 +55,7 @@ class Trainer:
         self.model = new_model(self.config, corpus.fields, reporter.say).to(self.device)
         carries = isinstance(corpus.train, Running)
         self.stepper = Stepper(self.model, self.spec, self.device, carries)
-        self.progress = Progress()
+        self.progress = Progress(data=mark(corpus))
         self.batches = steps_of(corpus, 0)
         self.per_epoch = max(1, math.ceil(len(self.batches) / self.spec.accumulate))  # of the first
         self.ahead: Ahead[Batch] | None = None
@@ -137,10 +137,8 @@ class Trainer:
 
     def total_steps(self) -> int:
         """How many steps there can be at most."""
-        epochs = self.spec.epochs
-        assert epochs != "auto"  # a corpus has settled it
         limits = [
-            math.ceil(epochs * self.per_epoch) if epochs else None,
+            math.ceil(self.spec.epochs * self.per_epoch) if self.spec.epochs else None,
             self.spec.max_steps,
         ]
         return min((limit for limit in limits if limit is not None), default=1 << 62)

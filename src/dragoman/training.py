@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import yaml
 
 from dragoman.checkpoint import MANIFEST
 from dragoman.config import Config, resolve, validate
-from dragoman.corpus import Corpus, Running, load_corpus
+from dragoman.corpus import Corpus, Running, load_corpus, mark
 from dragoman.crew import Crew, crewed, restarted
 from dragoman.data.rows import Table, table_of
 from dragoman.disk import make_folder
@@ -63,9 +64,10 @@ def train(
     elif data is not None:
         names = [data] if isinstance(data, str | Path) else list(data)
         tree["data"] = dict(tree.get("data", {})) | {"train": [str(name) for name in names]}
-    reporter = Reporter(quiet)
+    reporter, changes = Reporter(quiet), tree
     if not recipe and (found := guess(tree, table)).why:
         recipe = found.recipe
+        tree, table = _picked(tree, table, found.columns or ())
         if not resume:
             reporter.say(found.told())
     settled = None if resume and data is None else resolve(recipe, tree=tree)
@@ -74,10 +76,21 @@ def train(
         Path(output),
         reporter,
         table=table,
-        changes=tree,
+        changes=changes,
         resume=resume,
         overwrite=overwrite,
     )
+
+
+def _picked(
+    tree: Tree, table: Table | None, columns: Sequence[int | str]
+) -> tuple[Tree, Table | None]:
+    """A config that reads these columns, or rows at hand that have no others; none are all."""
+    if columns and table is not None:
+        table = replace(table, columns=tuple(table.columns[int(at) - 1] for at in columns))
+    elif columns:
+        tree = merge(tree, {"data": {"columns": list(columns)}})
+    return tree, table
 
 
 def run(
@@ -107,7 +120,10 @@ def run(
             if config is None:
                 raise UserError(f"{folder}: nothing to resume there: name the training data")
             trainer = _prepare(config, folder, reporter, table, past, calls, crew)
-            if past is None:
+            if past:
+                named = table is not None or "train" in (changes or {}).get("data", {})
+                _compare(trainer, named)
+            else:
                 _clear(folder)  # only now: it is lost to nothing but a run that can begin
             if trainer.spec.tensorboard:
                 trainer.reporter = Reporter(reporter.quiet, reporter.stream, folder / "tensorboard")
@@ -143,6 +159,22 @@ def _prepare(
     return trainer
 
 
+def _compare(trainer: Trainer, named: bool) -> None:
+    """Are the rows those that the run has learned from so far? Others must be named to be meant."""
+    progress, now = trainer.progress, mark(trainer.corpus)
+    before, progress.data = progress.data, now
+    if before in ("", now):
+        return
+    if not named:
+        files = " and ".join([*trainer.config.data.train, *trainer.config.data.dev])
+        raise UserError(
+            f"{files}: not the rows that this run has learned from so far: bring them back, or "
+            "name the files to go on with"
+        )
+    progress.best, progress.stale, progress.since_halving = None, 0, 0
+    trainer.reporter.say("data: other rows than this run had so far: its best is sought anew")
+
+
 def _refuse_idlers(corpus: Corpus, crew: Crew) -> None:
     """Every process needs something to do."""
     rows, what = len(corpus.train), "training rows"
@@ -173,7 +205,9 @@ def _follow(folder: Path, table: Table | None, calls: Calls, crew: Crew) -> None
     if past is None:
         raise UserError(f"{folder}: not there: all processes of a run need to see one disk")
     past = past._replace(config=config)
-    _run(_prepare(config, folder, Reporter(quiet=True), table, past, calls, crew))
+    trainer = _prepare(config, folder, Reporter(quiet=True), table, past, calls, crew)
+    _compare(trainer, named=True)  # the first process has asked
+    _run(trainer)
 
 
 @contextmanager

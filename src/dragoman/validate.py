@@ -17,10 +17,12 @@ from dragoman.data.fields import TextField, clean
 from dragoman.decode import Asked, Query
 from dragoman.errors import DragomanError, UserError, did_you_mean
 from dragoman.metrics import METRICS, SOURCED, Score, compute, estimate, tallies
+from dragoman.metrics.labels import DIALECTS
 from dragoman.model import Model
 from dragoman.predict import Prediction, Predictor
 
 CAPTIONED = ("image",)  # what is described in words
+TAG = rf"O|[{''.join(DIALECTS)}]-.+"  # of a name or a slot
 ROWS = 1000  # as many dev rows are decoded at each evaluation
 SHOWN = 6  # and so many of them kept to look at
 EXPLODED = 700.0  # -log p of a symbol: beyond it a perplexity is no number
@@ -83,7 +85,7 @@ def usual(fields: Fields, valid: str = "none") -> list[str]:
         return ["chrf", "bleu"] if units == "subword" else ["f1-macro", "accuracy"]
     if units != "word":
         return ["exact", "cer"]
-    if all(re.fullmatch(r"O|[BIESLU]-.+", symbol) for symbol in fields.target.units.symbols):
+    if all(re.fullmatch(TAG, symbol) for symbol in fields.target.units.symbols):
         return ["exact", "f1-entity"]
     source = fields.source
     if source is not None and source.spec.kind in CAPTIONED:
@@ -103,6 +105,15 @@ def better(metric: str, value: float, best: float | None) -> bool:
     return best is None or (value < best if metric in LOWER else value > best)
 
 
+def spread(count: int, most: int) -> list[int]:
+    """At most so many of `count` places, evenly spread: files are often sorted.
+
+    >>> spread(10, 4), spread(3, 4)
+    ([0, 2, 5, 7], [0, 1, 2])
+    """
+    return [i * count // most for i in range(most)] if count > most else list(range(count))
+
+
 def evaluate(corpus: Corpus, model: Model, metric: str) -> Evaluation:
     """Likelihood of the dev rows, and metrics of what greedy decoding makes of their sources."""
     model.eval()
@@ -116,9 +127,10 @@ def evaluate(corpus: Corpus, model: Model, metric: str) -> Evaluation:
         )
     sample, samples, texts, wanted = None, list[Sample](), list[str](), list[str]()
     if corpus.config.reads_source and isinstance(corpus.dev, Examples):
-        rows = corpus.samples[:ROWS]
+        places = spread(len(corpus.samples), ROWS)
+        rows = [corpus.samples[place] for place in places]
         predictor = Predictor(corpus.config, corpus.fields, model)
-        asked = [_query(corpus, place, row) for place, row in enumerate(rows)]
+        asked = [_query(corpus, place, row) for place, row in zip(places, rows, strict=True)]
         written = predictor.predict(asked, predictor.options(beam=1), batch_size=64)
         spec = corpus.fields.target.spec
         wanted = [clean(row[-1], spec) for row in rows]  # as the model was taught to write
@@ -127,8 +139,10 @@ def evaluate(corpus: Corpus, model: Model, metric: str) -> Evaluation:
         scores = compute(names, texts, wanted, told)
         figures |= {name: score.value for name, score in zip(names, scores, strict=True)}
         sample = _sample(rows, written, wanted)
-        shown = list(zip(rows, written, wanted, strict=True))[:SHOWN]
-        samples = [Sample(_source(corpus, row), own.text, text) for row, own, text in shown]
+        samples = [
+            Sample(_source(corpus, rows[at]), written[at].text, wanted[at])
+            for at in spread(len(rows), SHOWN)
+        ]
     elif not corpus.config.reads_source:
         predictor = Predictor(corpus.config, corpus.fields, model)
         (own,) = predictor.predict([""], predictor.options(sample=True, max_length=40))

@@ -50,6 +50,7 @@ from dragoman.errors import UserError
 def predict(model: Path, inputs: str, batch_size: int, device: str, **given: Any) -> None:
     """Answer each line of INPUTS (default: stdin) with one line on stdout."""
     from dragoman.inputs import known_columns
+    from dragoman.output import unanswered
     from dragoman.shards import Task
 
     how = {name: given.pop(name) for name in ("jobs", "stream", "output", "shard", "engine")}
@@ -63,7 +64,7 @@ def predict(model: Path, inputs: str, batch_size: int, device: str, **given: Any
         given["replace_unknown"] = True
     predictor = load(model, device, **helpers)
     if on_bad != "error":
-        predictor.on_bad = lambda why: click.echo(f"dragoman: no answer to {why}", err=True)
+        predictor.on_bad = unanswered
     # an option that is not given may be repeated, too: then it is an empty tuple
     options = predictor.options(**{name: v for name, v in given.items() if v != ()})
     columns = columns or known_columns(predictor, inputs)
@@ -88,7 +89,7 @@ def _write(predictor: Any, task: Any, how: dict[str, Any], device: str, batch_si
     if how["jobs"] > 1 and batch_size > 1:
         from dragoman.jobs import Order, answered
 
-        order = Order(task.model, device, task.helpers, task.options, batch_size)
+        order = Order(task.model, device, task.helpers, task.options, batch_size, predictor.on_bad)
         answers = answered(order, asked, how["jobs"])
     lines = (FORMATS[task.layout](answer, place) for place, answer in enumerate(answers))
     if how["output"]:
@@ -112,13 +113,17 @@ def _write_apart(
 
         total = on_ray(task, how["output"], how["jobs"], device, batch_size)
         click.echo(f"{how['output']}: {total:,} inputs answered", err=True)
+        asked = task.read(predictor)
+        asked.total()  # the workers' own complaints are heard by nobody
+        asked.complain(partial(click.echo, err=True))
         return
     shard = parse_shard(how["shard"])
     path = shard.path(how["output"])
     if finished(task, path, shard):
         click.echo(f"{path}: there already, skipped", err=True)
         return
-    write_shard(task, how["output"], shard, predictor, batch_size)
+    asked = write_shard(task, how["output"], shard, predictor, batch_size)
+    asked.complain(partial(click.echo, err=True))
 
 
 @click.command()
@@ -141,10 +146,12 @@ def _write_along(predictor: Any, task: Any) -> None:
     if task.layout != "text":
         raise UserError(f"--stream writes text alone: leave --format {task.layout} out")
     refuse(predictor.team, task.options)  # before anybody has typed a prompt
-    for place, prompt in enumerate(task.read(predictor)):
+    asked = task.read(predictor)
+    for place, prompt in enumerate(asked):
         for piece in predictor.generate(prompt, task.options, place):
             click.echo(piece, nl=False)
         click.echo()
+    asked.complain(partial(click.echo, err=True))
 
 
 @click.command()
@@ -153,6 +160,7 @@ def _write_along(predictor: Any, task: Any) -> None:
 @click.option("--format", "layout", type=click.Choice(["text", "jsonl"]), default="text")
 @click.option("--batch-size", type=click.IntRange(1), default=32, show_default=True)
 @click.option("--device", default="cpu", show_default=True)
+@click.option("--columns", help="Columns to read, by number or name; else those of training.")
 @bad_line_option
 @click.option(
     "--rank",
@@ -165,22 +173,20 @@ def score(
     """Log-probability of each given target, given its source (if there is one)."""
     from itertools import islice
 
-    from dragoman.data.rows import iter_inputs
-    from dragoman.output import score_json, score_text
+    from dragoman.inputs import scored_rows
+    from dragoman.output import score_json, score_text, unanswered
 
     predictor = load(model, device)
+    if rest["on_bad_line"] != "error":
+        predictor.on_bad = unanswered
+    if rest["rank"] and rest["columns"]:
+        raise UserError("--rank reads whole lines, a source and candidates: leave --columns out")
     if rest["rank"]:
         _rank(predictor, list(data) or ["-"], layout)
         return
-    count = len(predictor.fields.sources) + 1
     problems: dict[str, int] = {}
-    rows = iter_inputs(
-        list(data) or ["-"],
-        format="auto" if count > 1 else "lines",
-        count=count,
-        on_bad=rest["on_bad_line"],
-        problems=problems,
-        files=predictor.fields.files,
+    rows = scored_rows(
+        predictor, list(data) or ["-"], rest["columns"], rest["on_bad_line"], problems
     )
     write = score_text if layout == "text" else score_json
     while chunk := list(islice(rows, batch_size * 16)):

@@ -4,7 +4,6 @@ symbols, how they come back.
 
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field as Bound
@@ -14,6 +13,7 @@ from dragoman.data.batches import Ragged
 from dragoman.data.columns import Column
 from dragoman.data.positions import Positions
 from dragoman.data.seen import Seen
+from dragoman.data.strings import some
 from dragoman.data.text import FIRST, UNITS, Listed, UnitName, Units
 from dragoman.errors import UserError
 from dragoman.spec import Spec
@@ -21,9 +21,10 @@ from dragoman.spec import Spec
 FORMS: dict[str, Literal["NFC", "NFD", "NFKC"]] = {
     "auto": "NFC", "nfc": "NFC", "nfd": "NFD", "nfkc": "NFKC"
 }  # fmt: skip
-LOOK = 20_000  # how many values are looked at to choose units
+LOOK = 20_000  # how many values are looked at to choose units, drawn from all
 CLOSED = 256  # a column of no more different words than this is an inventory (phones, tags)
 ALL_UNITS: dict[str, Any] = UNITS | {"position": Positions}
+PROMPT = 100_000  # symbols of a beginning; none is longer than any answer may be
 SHORT = 40  # characters: on average no longer than this is spelled, not cut into subwords
 
 
@@ -133,20 +134,27 @@ class TextField(Field):
 
     def encode(self, value: str) -> list[int]:
         """Symbols, cut to the maximum length, with the end sign last; a label has no end."""
-        ids = self.units.encode(clean(value, self.spec))[: self.spec.max_length]
-        if self.spec.units == "label":
-            return ids
-        ids = ids[::-1] if self.spec.reverse else ids
-        if self.spec.signs == "none":
+        ids = self._symbols(value, self.spec.max_length)
+        if self.spec.signs == "none" or self.spec.units == "label":
             return ids
         return [BOS, *ids, EOS] if self.spec.signs == "both" else [*ids, EOS]
+
+    def _symbols(self, value: str, most: int) -> list[int]:
+        ids = self.units.encode(clean(value, self.spec))[:most]
+        return ids[::-1] if self.spec.reverse and self.spec.units != "label" else ids
+
+    def inner(self, count: int) -> slice:
+        """Which of so many places of an encoded value are symbols of its text, not signs."""
+        return slice(int(self.spec.signs == "both"), count - int(self.spec.signs != "none"))
 
     def column(self, rows: Iterable[Sequence[int]]) -> Ragged:
         return Ragged.of(rows)
 
     def prompt(self, value: str) -> list[int]:
-        """Symbols of the beginning of a text: as `encode`, without an end."""
-        return self.encode(value)[:-1]
+        """Symbols of the beginning of a text, without an end. It is read to its own: what is
+        written goes on from there.
+        """
+        return self._symbols(value, PROMPT)
 
     def line(self, value: str) -> list[int]:
         """Symbols of a line of running text. It ends in a line break, a symbol like any other;
@@ -169,9 +177,11 @@ class TextField(Field):
         are places in `copied`.
         """
         if isinstance(self.units, Listed):
-            text = self.units.join(self.tokens(ids, copied))
-        else:
-            text = self.units.decode(self.path(ids))
+            return self.joined(self.units.join(self.tokens(ids, copied)))
+        return self.joined(self.units.decode(self.path(ids)))
+
+    def joined(self, text: str) -> str:
+        """A text as people write it, where it was read with letters taken apart."""
         return unicodedata.normalize("NFC", text) if self.spec.normalize == "nfd" else text
 
     def tokens(self, ids: Sequence[int], copied: Sequence[str] = ()) -> list[str]:
@@ -241,7 +251,7 @@ def settle(spec: TextSpec, values: Iterable[str]) -> TextSpec:
     """
     if "auto" not in (spec.units, spec.normalize):
         return spec
-    seen = list(islice(values, LOOK))
+    seen = some(values, LOOK)
     units = _units(seen) if spec.units == "auto" else spec.units
     form = spec.normalize
     if form == "auto":

@@ -2,7 +2,10 @@
 
 import codecs
 import re
+import sys
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 
 from dragoman.data.fields import TextField
 from dragoman.data.text import FIRST, Listed, Subwords, Units
@@ -30,7 +33,31 @@ def increments(field: TextField, ids: Iterable[int], copied: Sequence[str] = ())
         found = _subwords(units, ids)
     else:
         found = _bytes(ids)
-    return filter(None, found)
+    return filter(None, _composed(found) if field.spec.normalize == "nfd" else found)
+
+
+def _composed(pieces: Iterable[str]) -> Iterator[str]:
+    """Letters taken apart put together again: what the next piece could join is held back.
+
+    >>> "".join(_composed(["\u1112", "\u1161", "\u11ab", "a"])), [*_composed(["e", "\u0301"])]
+    ('한a', ['é'])
+    """
+    held = ""
+    for piece in pieces:
+        held += piece
+        settled = max((i for i, sign in enumerate(held) if sign not in _joining()), default=0)
+        yield unicodedata.normalize("NFC", held[:settled])
+        held = held[settled:]
+    yield unicodedata.normalize("NFC", held)
+
+
+@cache
+def _joining() -> frozenset[str]:
+    """All signs that can become one with a sign before them."""
+    every = map(chr, range(sys.maxunicode + 1))
+    marks = {sign for sign in every if unicodedata.combining(sign)}
+    parts = (unicodedata.normalize("NFD", sign)[1:] for sign in map(chr, range(0x30000)))
+    return frozenset(marks.union(*parts))
 
 
 def _listed(units: Listed, symbols: Iterable[str]) -> Iterator[str]:

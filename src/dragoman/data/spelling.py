@@ -32,12 +32,12 @@ def spellings(field: TextField, phrase: str, copied: Sequence[str] = ()) -> list
     return [one[::-1] if field.spec.reverse else one for one in found]
 
 
-def banned(field: TextField, phrases: Sequence[str]) -> list[list[int]]:
+def banned(field: TextField, phrases: Sequence[str], copied: Sequence[str] = ()) -> list[list[int]]:
     """All spellings of phrases; what the alphabet cannot spell cannot be written anyway.
 
     >>> from dragoman.data.fields import TextSpec
     >>> banned(TextField.learn(TextSpec(units="char"), ["abc"]), ["ab", "xy"])
     [[4, 5]]
     """
-    every = chain.from_iterable(spellings(field, phrase) for phrase in phrases)
+    every = chain.from_iterable(spellings(field, phrase, copied) for phrase in phrases)
     return [one for one in every if UNK not in one]

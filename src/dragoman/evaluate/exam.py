@@ -13,7 +13,7 @@ from dragoman.data.strings import Table
 from dragoman.errors import UserError
 from dragoman.evaluate.cases import Cases, columns, gather
 from dragoman.evaluate.judged import Judged
-from dragoman.examples import Say
+from dragoman.examples import Say, encoded
 from dragoman.metrics import (
     Comparison,
     References,
@@ -143,6 +143,8 @@ def read_exam(
     own["data"] |= {"train": [], "dev": []}  # the columns stay those that the model learned from
     config = validate(merge(own, {"data": dict(data)}))
     table = read_rows(config, config.data.train, say)
+    if predictor.fields.files and config.data.on_bad_line == "skip":
+        table, _ = encoded(config, predictor.fields, table, say)
     if config.data.format == "running":
         return Exam(Cases([], [], [], 0), [], text=table)
     *given, references = map(list, table.columns)

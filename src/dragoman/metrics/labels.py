@@ -17,7 +17,7 @@ from dragoman.metrics.text import share_right
 
 Pair = tuple[frozenset[Any], frozenset[Any]]  # what was given and what was wanted
 Ints = npt.NDArray[np.int64]
-_DIALECTS = {"B": "B", "I": "I", "E": "E", "S": "S", "M": "I", "L": "E", "U": "S"}
+DIALECTS = {"B": "B", "I": "I", "E": "E", "S": "S", "M": "I", "L": "E", "U": "S"}
 
 
 @metric("accuracy", "higher")
@@ -107,7 +107,7 @@ def entities(line: str) -> Iterator[tuple[str, int, int]]:
     begun, before, kind = -1, "O", ""
     for place, tag in enumerate([*line.split(), "O"]):
         prefix, _, name = tag.partition("-")
-        here = _DIALECTS.get(prefix, "O")
+        here = DIALECTS.get(prefix, "O")
         if not (here in "IE" and before in "BI" and name == kind):  # the entity before ends
             if begun >= 0:
                 yield kind, begun, place - 1

@@ -10,6 +10,7 @@ from torch import Tensor
 from dragoman.core import EOS, PAD, Pair, State, Step, leaf
 
 NEVER = float("-inf")
+ANY = -1  # stands for any symbol
 LARGEST = 3e38  # a divisor beyond all numbers would turn what is ruled out into no number
 
 
@@ -111,30 +112,44 @@ def prefix(pair: Pair, begun: Tensor) -> Pair:
     return ruled, (state, torch.zeros(len(begun), dtype=torch.long, device=begun.device), begun)
 
 
-def never_phrases(pair: Pair, phrases: Sequence[Sequence[int]]) -> Pair:
-    """The given sequences of symbols are not written; a sequence of one is a banned symbol.
+def never_phrases(pair: Pair, items: Sequence[Sequence[Sequence[int]]]) -> Pair:
+    """Sequences of symbols that are not written; a sequence of one is a banned symbol. There is one
+    list of them for each item, or one for all.
 
     >>> pair = lambda _, s: Step(torch.zeros(1, 6), s, None), torch.zeros(1)
-    >>> step, state = never_phrases(pair, [[4, 5]])
+    >>> step, state = never_phrases(pair, [[[4, 5]]])
     >>> step(torch.tensor([4]), state).log_probs
     tensor([[0., 0., 0., 0., 0., -inf]])
     """
-    banned = [list(phrase) for phrase in phrases if len(phrase)]
-    if not banned:
+    banned = [[list(phrase) for phrase in phrases if len(phrase)] for phrases in items]
+    if not any(banned):
         return pair
-    device = leaf(pair[1]).device
-    before = max(map(len, banned)) - 1
-    any_symbol = -1  # stands in front of shorter phrases, so that all end at the same place
-    begun = torch.tensor([[any_symbol] * (before + 1 - len(p)) + p[:-1] for p in banned])
-    begun = begun.view(len(banned), before).to(device)  # (P, L - 1)
-    last = torch.tensor([phrase[-1] for phrase in banned], device=device)
+    begun, last = (table.to(leaf(pair[1]).device) for table in _banned(banned))
+    before = begun.size(-1)
 
     def change(log_probs: Tensor, history: Tensor) -> Tensor:
         tail = torch.nn.functional.pad(history, (before - history.size(1), 0), value=PAD)
-        due = ((tail[:, None] == begun) | (begun == any_symbol)).all(-1)  # (N, P)
-        return forbid(log_probs, _marked(log_probs, last.expand_as(due), due))
+        rows = tail.view(len(begun), len(tail) // len(begun), 1, before)  # (B, K, 1, L - 1)
+        due = ((rows == begun[:, None]) | (begun[:, None] == ANY)).all(-1)  # (B, K, P)
+        due = (due & (last >= 0)[:, None]).flatten(0, 1)
+        ends = last[:, None].clamp(min=0).expand(-1, rows.size(1), -1).flatten(0, 1)
+        return forbid(log_probs, _marked(log_probs, ends, due))
 
     return _remembering(pair, change)
+
+
+def _banned(items: list[list[list[int]]]) -> tuple[Tensor, Tensor]:
+    """All but the last symbols of phrases (B, P, L - 1), and these (B, P); -1 where there is none.
+    Shorter phrases have any symbols in front, so that all end at the same place.
+    """
+    width, longest = max(map(len, items)), max(len(phrase) for item in items for phrase in item)
+    begun = torch.full((len(items), width, longest - 1), ANY)
+    last = torch.full((len(items), width), -1)
+    for b, item in enumerate(items):
+        for p, phrase in enumerate(item):
+            begun[b, p, longest - len(phrase) :] = torch.tensor(phrase[:-1], dtype=torch.long)
+            last[b, p] = phrase[-1]
+    return begun, last
 
 
 def no_repeat_ngrams(pair: Pair, n: int) -> Pair:
