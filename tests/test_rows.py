@@ -483,3 +483,11 @@ def test_a_header_has_names_and_an_answer_of_its_own():
     assert not is_header(("text", "label"), [*rows, ("a bill", "label")])
     assert not is_header(("the text of this row", "label"), rows)
     assert not is_header((), rows)
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04\x14\0", "a\tb\n".encode("utf-16")])
+def test_what_is_no_text_is_refused_whatever_the_policy(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "words.tsv"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"words.tsv: (a workbook|text in UTF-16).*: save it as"):
+        read_table(path, on_bad="skip")

@@ -103,9 +103,10 @@ class Inputs:
 
     def complain(self, say: Callable[[str], Any]) -> None:
         """Tell people what was answered though it could not be read."""
+        name = "stdin" if self.path == "-" else self.path
         for problem, times in self.problems.items():
             say(
-                f"dragoman: {self.path}: {times} lines: {problem}; what is missing is taken as "
+                f"dragoman: {name}: {times} lines: {problem}; what is missing is taken as "
                 f"empty (this model reads {self.count} columns; --on-bad-line error stops there)"
             )
 

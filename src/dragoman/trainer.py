@@ -108,6 +108,7 @@ class Trainer:
             self._checkpoint()  # first: a longer run might not evaluate here
             if self.progress.evaluated != self.progress.step:
                 self._evaluate()
+        self.reporter.say(self._end())
         self.reporter.close()
         if self.ahead is not None:
             self.ahead.close()
@@ -134,6 +135,14 @@ class Trainer:
         patience = self.spec.patience
         tired = patience is not None and self.progress.stale >= patience
         return tired or self.progress.step >= self.total_steps()
+
+    def _end(self) -> str:
+        """Why training is over, and which of its models is kept."""
+        progress, patience = self.progress, self.spec.patience
+        tired = patience is not None and progress.stale >= patience
+        why = f"no better for {progress.stale} evaluations" if tired else "all steps are done"
+        value = "" if progress.best is None else f", {self.metric} {progress.best:.2f}"
+        return f"{why}; the best is that of step {progress.best_step}{value}"
 
     def total_steps(self) -> int:
         """How many steps there can be at most."""

@@ -84,6 +84,7 @@ def _write(predictor: Any, task: Any, how: dict[str, Any], device: str, batch_si
 
     if task.inputs == "-" and sys.stdin.isatty():
         batch_size = 1  # somebody is typing: answer each line at once
+        click.echo("type a line to have it answered; Ctrl-D ends", err=True)
     asked = task.read(predictor)
     answers = predictor.stream(asked, task.options, batch_size)
     if how["jobs"] > 1 and batch_size > 1:

@@ -7,6 +7,7 @@ the rows decides whether that matters.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import json
@@ -113,12 +114,27 @@ def _texts(name: str) -> Iterator[Text]:
     try:
         with _open(name) as stream:
             first = (stream.readline().removeprefix(_BOM),)
+            if no_text := _foreign(*first):
+                raise UserError(f"{name}: {no_text}")
             for line, raw in enumerate(chain(filter(None, first), stream), 1):
                 text, problem = _decode(raw.removesuffix(b"\n").removesuffix(b"\r"))
                 yield line, text, problem
     except (OSError, EOFError, zlib.error) as error:
         why = _UNREADABLE.get(type(error), f"cannot be read ({error}); check the file")
         raise UserError(f"{name}: {why}") from error
+
+
+def _foreign(raw: bytes) -> str:
+    """What is no text in UTF-8, told by how it begins.
+
+    >>> _foreign(b"PK\x03\x04"), _foreign("a".encode("utf-16")), _foreign(b"a")
+    ('a workbook or a zip: save it as CSV or TSV', 'text in UTF-16: save it as UTF-8', '')
+    """
+    if raw.startswith(b"PK\x03\x04"):
+        return "a workbook or a zip: save it as CSV or TSV"
+    if raw[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) and b"\0" in raw[2:4]:
+        return "text in UTF-16: save it as UTF-8"
+    return ""
 
 
 def _decode(raw: bytes) -> tuple[str, str]:

@@ -38,7 +38,7 @@ _CHUNK = 256  # rows moved to a table at once: enough to be fast, few enough for
 _REMEDIES = {
     "bad UTF-8": "save the file as UTF-8",
     "NUL byte": "save the file as plain text in UTF-8",
-    "too few columns": "{} are read: separate them as the format asks, or take a recipe for fewer",
+    "too few columns": "{} are read: put a tab between them (a comma in .csv)",
     "too many columns": "quote the values that hold a separator",
     "bad quoting": "put values that hold a quote in quotes and double the quotes inside",
     "invalid JSON": "write one JSON object per line",

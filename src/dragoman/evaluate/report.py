@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 from dragoman.evaluate.judged import Spread
 from dragoman.metrics import Comparison, Interval, LabelReport, Score
 
+WIDE = 18  # as the longest name of a metric
+
 
 class Slice(NamedTuple):
     """A part of the inputs."""
@@ -30,7 +32,7 @@ class Report:
 
     >>> report = Report([Score("exact", 80.0, "higher", interval=Interval(72.0, 88.0))])
     >>> print(*report.lines())
-    exact            80.000   [72.000, 88.000]
+    exact                  80.000   [72.000, 88.000]
     >>> report.tree()
     {'exact': {'value': 80.0, 'interval': [72.0, 88.0], 'better': 'higher', 'signature': None}}
     """
@@ -88,7 +90,7 @@ class Report:
 
 
 def _score_line(score: Score) -> str:
-    parts = [f"{score.name:<12} {score.value:10.3f}"]
+    parts = [f"{score.name:<{WIDE}} {score.value:10.3f}"]
     if score.interval:
         parts.append(_bounds(score.interval))
     return "   ".join([*parts, *filter(None, [score.signature])])
@@ -96,7 +98,7 @@ def _score_line(score: Score) -> str:
 
 def _spread_line(spread: Spread) -> str:
     values = " ".join(f"{value:.3f}" for value in spread.values)
-    return f"{spread.name:<12} {spread.mean:10.3f} ± {spread.deviation:.3f}   ({values})"
+    return f"{spread.name:<{WIDE}} {spread.mean:10.3f} ± {spread.deviation:.3f}   ({values})"
 
 
 def _rival_lines(rival: Rival) -> Iterator[str]:
