@@ -7,6 +7,7 @@ import json
 import pickle
 import sys
 import time
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -15,7 +16,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from dragoman.data import formats
+import small
+from dragoman.data import lines
 from dragoman.data.kinds import columns_of, is_header, kind_of
 from dragoman.data.rows import Strings, iter_inputs, iter_rows, read_table
 from dragoman.errors import UserError
@@ -360,7 +362,7 @@ def test_unreadable_files(put, tmp_path, monkeypatch):
     def locked(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(formats, "open", locked, raising=False)
+    monkeypatch.setattr(lines, "open", locked, raising=False)
     assert refusal("p.tsv").startswith("p.tsv: no permission")
 
 
@@ -491,3 +493,34 @@ def test_what_is_no_text_is_refused_whatever_the_policy(tmp_path: Path, content:
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"words.tsv: (a workbook|text in UTF-16).*: save it as"):
         read_table(path, on_bad="skip")
+
+
+def test_parquet_is_a_table_like_others(tmp_path: Path, verb: Callable) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    words = [f"{a}{b}{c}" for a in "bdfg" for b in "aeio" for c in "klm"]
+    path, columns = tmp_path / "words.parquet", {"id": range(48), "sound": [*map(str.upper, words)]}
+    write_table(arrow.table(columns | {"word": words}), path)
+    table = read_table(path, columns=["word", "sound"])
+    assert list(table)[:2] == [("bak", "BAK"), ("bal", "BAL")]
+    assert next(iter(read_table(path, columns=[1, 3]))) == ("0", "bak")
+    ran = verb(
+        "train",
+        path,
+        "--columns",
+        "word,sound",
+        "-o",
+        tmp_path / "m",
+        *small.settings(small.SPEEDY),
+    )
+    assert ran.code == 0, ran.err
+    assert len(verb("predict", tmp_path / "m", path).lines) == 48
+    assert verb("evaluate", tmp_path / "m", path).code == 0
+    assert verb("check", path, "--columns", "word,sound").code == 0
+    path.write_bytes(b"PAR1 nothing")
+    ran = verb("train", path, "-o", tmp_path / "n")
+    assert ran.code == 2
+    assert "words.parquet: not a Parquet file" in ran.err
+    with pytest.raises(UserError, match=r"none.parquet: no such file"):
+        read_table(tmp_path / "none.parquet")

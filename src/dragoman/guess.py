@@ -125,7 +125,9 @@ def _of_files(files: Sequence[str], data: Mapping[str, Any]) -> Guess:
         return _reordered(found, columns)
     every = [*files, *(data.get("dev") or ())]
     headed = headed and all(columns_of(name, kind) == list(first) for name in every)
-    return _at_places(found, names if headed or kind in ("csv", "jsonl") else None, headed)
+    return _at_places(
+        found, names if headed or kind in ("csv", "jsonl", "parquet") else None, headed
+    )
 
 
 def _at_places(found: "_Found", names: Sequence[str] | None, anyway: bool) -> Guess:

@@ -19,7 +19,12 @@ def known_columns(predictor: Predictor, path: str) -> str | None:
         return None
     count = max(len(predictor.fields.sources), 1)
     trained = predictor.config.data.columns
-    if trained is None and count == 1 and kind == "jsonl" and USUAL[0] in columns_of(path, kind):
+    if (
+        trained is None
+        and count == 1
+        and kind in ("jsonl", "parquet")
+        and USUAL[0] in columns_of(path, kind)
+    ):
         return USUAL[0]  # training, too, takes it by its name
     return ",".join(str(column) for column in (trained or range(1, count + 1))[:count])
 

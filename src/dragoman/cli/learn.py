@@ -32,7 +32,9 @@ from dragoman.errors import UserError
     metavar="KEY=VALUE",
     help="e.g. model.attention.score=dot",
 )
-@click.option("--format", "layout", help="auto, tsv, csv, jsonl, parallel, lines or running.")
+@click.option(
+    "--format", "layout", help="auto, tsv, csv, jsonl, parquet, parallel, lines or running."
+)
 @click.option("--columns", help="Columns to read, by number or name: 1,3 or word,sound.")
 @click.option(
     "--on-bad-line", type=click.Choice(["error", "skip"]), help="What to do with a bad row."

@@ -7,39 +7,25 @@ the rows decides whether that matters.
 
 from __future__ import annotations
 
-import codecs
-import gzip
-import io
 import json
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from operator import itemgetter
-from typing import IO, Literal
+from typing import Literal
 
+from dragoman.data import arrow
+from dragoman.data.lines import decoded, read_lines
 from dragoman.data.quoting import Text, cells_of, records
 from dragoman.errors import UserError, did_you_mean
 
-Format = Literal["auto", "tsv", "csv", "jsonl", "parallel", "lines", "running"]
+Format = Literal["auto", "tsv", "csv", "jsonl", "parquet", "parallel", "lines", "running"]
 Columns = Sequence[int | str] | None
 # Plain tuples, for speed: a named one would cost a fifth of all the time it takes to read a table.
 Parsed = tuple[tuple[str, ...], str, int, str]  # values, file name, line number, problem
+Object = tuple[int, dict[str, object] | None, str]  # line number, values by name, problem
 
-STDIN = "<stdin>"
 USUAL = ["source", "target"]  # the keys of pairs; where a jsonl has them, others are not asked for
-_GZIP = b"\x1f\x8b"
-_BOM = b"\xef\xbb\xbf"
-_BUFFER = 1 << 18
-_UNREADABLE: dict[type[Exception], str] = {
-    FileNotFoundError: "no such file; check the path",
-    IsADirectoryError: "this is a folder; name a file in it",
-    PermissionError: "no permission to read it; check its access rights",
-    gzip.BadGzipFile: "broken gzip file; fetch or compress it again",
-    zlib.error: "broken gzip file; fetch or compress it again",
-    EOFError: "gzip file is cut off before its end; fetch or compress it again",
-}
 _JSON = json.JSONDecoder(parse_int=str, parse_float=str)  # numbers stay as they were written
 
 
@@ -63,89 +49,33 @@ def parse(
     for name in names:
         if kind == "tsv":
             headed = any(isinstance(column, str) for column in columns or ())
-            yield from _cut(name, _texts(name), _tsv_cells, columns or range(1, count + 1), headed)
+            yield from _cut(
+                name, read_lines(name), _tsv_cells, columns or range(1, count + 1), headed
+            )
         elif kind == "csv":
-            texts = records(_texts(name))
+            texts = records(read_lines(name))
             yield from _cut(name, texts, cells_of, columns or range(1, count + 1), True)
-        elif kind == "jsonl":
-            yield from _jsonl(name, columns, count)
+        elif kind in ("jsonl", "parquet"):
+            found = _jsonl(name) if kind == "jsonl" else _parquet(name)
+            yield from _named(name, found, columns, count)
         else:
-            yield from (((text,), name, line, problem) for line, text, problem in _texts(name))
+            yield from (((text,), name, line, problem) for line, text, problem in read_lines(name))
 
 
 def header(name: str, kind: Format) -> list[str]:
-    """The names of a table's columns: a csv's first line, the keys of a jsonl's first object."""
+    """The names of a table's columns: a csv's first line, the keys of a jsonl's first object, what
+    a Parquet file tells.
+    """
     if kind == "csv":
-        return _header(name, records(_texts(name)), cells_of) or []
-    objects = (_object(text) for _, text, _ in _texts(name))
-    return list(next((found for found in objects if found is not None), {}))
+        return _header(name, records(read_lines(name)), cells_of) or []
+    if kind == "parquet":
+        return arrow.column_names(name)
+    return list(next((found for _, found, _ in _jsonl(name) if found is not None), {}))
 
 
 def tsv_cells(name: str) -> Iterator[list[str]]:
     """What stands in each line of a tsv file."""
-    return (_tsv_cells(text) for _, text, _ in _texts(name))
-
-
-@contextmanager
-def _open(name: str) -> Iterator[IO[bytes]]:
-    """The bytes of a file or of standard input, unpacked where they are gzip."""
-    with ExitStack() as stack:
-        if name == STDIN:
-            stream: IO[bytes] = sys.stdin.buffer  # not ours to close
-        else:
-            stream = stack.enter_context(open(name, "rb", buffering=_BUFFER))
-        if name.lower().endswith(".gz") or _peek(stream) == _GZIP:
-            unpacked = stack.enter_context(gzip.GzipFile(fileobj=stream))
-            stream = stack.enter_context(io.BufferedReader(unpacked, _BUFFER))
-        yield stream
-
-
-def _peek(stream: IO[bytes]) -> bytes:
-    """The first two bytes, not taken; on a pipe this must not wait for more than there is."""
-    if isinstance(stream, io.BufferedReader):
-        return stream.peek(2)[:2]
-    head = stream.read(2)
-    stream.seek(-len(head), io.SEEK_CUR)
-    return head
-
-
-def _texts(name: str) -> Iterator[Text]:
-    """The lines of a file. Only LF and CR LF end one: `str.splitlines` would cut at U+2028 too."""
-    try:
-        with _open(name) as stream:
-            first = (stream.readline().removeprefix(_BOM),)
-            if no_text := _foreign(*first):
-                raise UserError(f"{name}: {no_text}")
-            for line, raw in enumerate(chain(filter(None, first), stream), 1):
-                text, problem = _decode(raw.removesuffix(b"\n").removesuffix(b"\r"))
-                yield line, text, problem
-    except (OSError, EOFError, zlib.error) as error:
-        why = _UNREADABLE.get(type(error), f"cannot be read ({error}); check the file")
-        raise UserError(f"{name}: {why}") from error
-
-
-def _foreign(raw: bytes) -> str:
-    """What is no text in UTF-8, told by how it begins.
-
-    >>> _foreign(b"PK\x03\x04"), _foreign("a".encode("utf-16")), _foreign(b"a")
-    ('a workbook or a zip: save it as CSV or TSV', 'text in UTF-16: save it as UTF-8', '')
-    """
-    if raw.startswith(b"PK\x03\x04"):
-        return "a workbook or a zip: save it as CSV or TSV"
-    if raw[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) and b"\0" in raw[2:4]:
-        return "text in UTF-16: save it as UTF-8"
-    return ""
-
-
-def _decode(raw: bytes) -> tuple[str, str]:
-    """The text and what is wrong with it."""
-    try:
-        text, problem = raw.decode(), ""
-    except UnicodeDecodeError:
-        text, problem = raw.decode(errors="replace"), "bad UTF-8"
-    if "\0" in text:
-        return text.replace("\0", "\ufffd"), problem or "NUL byte"
-    return text, problem
+    return (_tsv_cells(text) for _, text, _ in read_lines(name))
 
 
 def _cut(
@@ -222,14 +152,24 @@ def _tsv_cells(text: str) -> list[str]:
     return text.split("\t")
 
 
-def _jsonl(name: str, columns: Columns, count: int) -> Iterator[Parsed]:
+def _jsonl(name: str) -> Iterator[Object]:
+    for line, text, problem in read_lines(name):
+        record = _object(text)
+        fault = "invalid JSON" if text.strip() else "empty line"
+        yield line, record, problem or ("" if record is not None else fault)
+
+
+def _parquet(name: str) -> Iterator[Object]:
+    return ((line, record, "") for line, record in enumerate(arrow.records(name), 1))
+
+
+def _named(name: str, objects: Iterable[Object], columns: Columns, count: int) -> Iterator[Parsed]:
+    """Rows of values that have names."""
     keys: list[str] = []
     blank = ("",) * len(columns or range(count))
-    for line, text, problem in _texts(name):
-        record = _object(text)
+    for line, record, problem in objects:
         if record is None:
-            fault = "invalid JSON" if text.strip() else "empty line"
-            yield blank, name, line, problem or fault
+            yield blank, name, line, problem
             continue
         keys = keys or _keys(name, record, columns, count)
         values, fault = _take(record, keys) if keys else (blank, "too few columns")
@@ -265,7 +205,7 @@ def _take(record: dict[str, object], keys: Iterable[str]) -> tuple[tuple[str, ..
     for key in keys:
         value = record.get(key)
         if isinstance(value, str):  # escapes can spell a NUL or half a surrogate pair
-            value, fault = _decode(value.encode("utf-8", "surrogatepass"))
+            value, fault = decoded(value.encode("utf-8", "surrogatepass"))
         elif key in record:
             value, fault = "", f"value of '{key}' is not a text"
         else:
@@ -279,7 +219,7 @@ def _parallel(names: Sequence[str], count: int, pad: bool) -> Iterator[Parsed]:
     title = " + ".join(names)
     if len(names) != count:
         raise UserError(f"{title}: {len(names)} parallel files for {count} columns; give {count}")
-    streams = [_texts(name) for name in names]
+    streams = [read_lines(name) for name in names]
     for line, texts in enumerate(zip_longest(*streams), 1):
         if None in texts and not pad:
             rest = (sum(1 for _ in stream) for stream in streams)

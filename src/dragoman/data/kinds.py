@@ -9,12 +9,15 @@ from itertools import islice
 from pathlib import Path
 from typing import get_args
 
-from dragoman.data.formats import STDIN, USUAL, Columns, Format, header, tsv_cells
+from dragoman.data.formats import USUAL, Columns, Format, header, tsv_cells
+from dragoman.data.lines import STDIN
 from dragoman.errors import UserError, did_you_mean
 
 Paths = str | Path | Sequence[str | Path]
 
-_SUFFIXES: dict[str, Format] = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl"}
+_SUFFIXES: dict[str, Format] = {
+    ".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"
+}  # fmt: skip
 _FIRST = 100  # lines that tell how many columns a tsv has
 _NAMES = re.compile(  # what people call columns
     "answer|article|category|class|context|document|domain|features|feats|form|hypothesis|id|idx|"
@@ -61,7 +64,7 @@ def columns_of(paths: Paths, kind: Format) -> list[str]:
         return []
     if kind == "tsv":
         return _usual_line(name)
-    if kind == "jsonl":
+    if kind in ("jsonl", "parquet"):
         keys = header(name, kind)
         return USUAL if set(USUAL) <= set(keys) else keys
     return header(name, kind) if kind == "csv" else []
