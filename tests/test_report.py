@@ -45,6 +45,11 @@ def test_a_report_can_ask_what_more_data_gives(verb: Callable, tmp_path: Path, r
     assert "By size of the training data" in (tmp_path / "r.html").read_text()
     assert verb("report", tmp_path / "m", rows, "--sizes", "2").code == 2
     assert verb("report", tmp_path / "m", rows, "--sizes", "half").code == 2
+    pairs.write_text("".join(f"{word}\t{word}\n" for word in words(60, seed=4)))
+    ran = verb("report", tmp_path / "m", rows, "-o", tmp_path / "s.html", "--sizes", "0.5")
+    assert ran.code == 2
+    assert "pairs.tsv: not the rows that" in ran.err
+    assert not (tmp_path / "s.html").exists()
 
 
 def test_language_models_have_no_report(verb: Callable, tiny_lm: Path, rows: Path) -> None:

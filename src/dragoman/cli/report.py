@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -36,10 +37,12 @@ def report(
     from dragoman.report import investigate, read_history
     from dragoman.report.page import page
 
-    shares = _shares(sizes)
+    shares, predictor = _shares(sizes), load(model, device)
+    if shares:
+        _compare(model, predictor)
     rest = {"dev": (), "layout": None, "columns": columns, "on_bad_line": "error"}
     findings = investigate(
-        load(model, device),
+        predictor,
         model.resolve().name,
         data_tree(data, rest)["data"],
         history=read_history(model),
@@ -49,6 +52,22 @@ def report(
     )
     output.write_text(page(findings), "utf-8")
     click.echo(f"written: {output}", err=True)
+
+
+def _compare(model: Path, predictor: Any) -> None:
+    """Shares are of what the model learned from: its files may be others by now."""
+    from dragoman.corpus import load_corpus, mark
+    from dragoman.snapshots import load_snapshot
+
+    past = load_snapshot(model)
+    known, config = past.progress.get("data") if past else None, predictor.config
+    if known and not config.data.store:
+        found = mark(load_corpus(config, predictor.fields, lambda line: None))
+        if found != known:
+            files = " and ".join([*config.data.train, *config.data.dev])
+            raise UserError(
+                f"--sizes: {files}: not the rows that {model} learned from; go where they are"
+            )
 
 
 def _shares(sizes: str | None) -> list[float]:
