@@ -20,11 +20,12 @@ HELD_OUT = 300
 SIDES = {"height": scenes.SIDE, "width": scenes.SIDE}
 NET = {"widths": [24, 32, 48], "blocks": 1, "coordinates": True, "dropout": 0.0, "augment": {}}
 TRAIN = {"batch_size": 32, "lr": 0.003, "schedule": "cosine", "warmup": 50, "evaluate_every": 200}
+TRAIN |= {"epochs": None, "patience": None}
 TREES: dict[str, Mapping[str, Any]] = {
     "scenes": {
         "data": {"source": SIDES, "target": {"min_count": 1}, "dev_rows": 100},
         "model": {
-            "encoder": NET,
+            "encoder": NET | {"pool": "max"},  # what is there, be it ever so small
             "attention": {"size": 64},
             "decoder": {"hidden": 96, "readout_size": 48, "dropout": 0.0},
             "head": {"embedding": 48},
@@ -48,10 +49,11 @@ TREES: dict[str, Mapping[str, Any]] = {
     },
 }
 RECIPES = {"scenes": "show-attend-tell", "vqa": "vqa-attend"}
+STEPS = {"scenes": 2400, "vqa": 1200}
 TITLES = {"scenes": "Describing drawn scenes", "vqa": "Answering questions about drawn scenes"}
 
 
-def show(what: str, folder: Path, pairs: int | None = None, steps: int = 1200) -> None:
+def show(what: str, folder: Path, pairs: int | None = None, steps: int | None = None) -> None:
     """Draw, train, measure on scenes that were never seen, and leave the model to be asked."""
     click.secho(f"{TITLES[what]}\n", bold=True)
     data, asked = folder / "data", what == "vqa"
@@ -62,7 +64,7 @@ def show(what: str, folder: Path, pairs: int | None = None, steps: int = 1200) -
     for row in list(rows)[:3]:
         tell(f"    {' | '.join(row[:-1])} → {row[-1]}")
     tell("")
-    told = {"data": {"train": [str(table)]}, "train": {"max_steps": steps, "epochs": None}}
+    told = {"data": {"train": [str(table)]}, "train": {"max_steps": steps or STEPS[what]}}
     config = resolve(RECIPES[what], tree=merge(dict(TREES[what]), told))
     run(config, folder / "model", Reporter(), overwrite=True)
     report(folder / "model", held_out, asked)
