@@ -39,8 +39,8 @@ def increments(field: TextField, ids: Iterable[int], copied: Sequence[str] = ())
 def _composed(pieces: Iterable[str]) -> Iterator[str]:
     """Letters taken apart put together again: what the next piece could join is held back.
 
-    >>> "".join(_composed(["\u1112", "\u1161", "\u11ab", "a"])), [*_composed(["e", "\u0301"])]
-    ('한a', ['é'])
+    >>> "".join(_composed(["\u1112", "\u1161", "\u11ab", "a"])), "".join(_composed(["e", "\u0301"]))
+    ('한a', 'é')
     """
     held = ""
     for piece in pieces:
