@@ -88,8 +88,8 @@ CASES = [
     (replied, "dialog"),
     (rewritten, "bahdanau2015-small"),
     (summed_up, "summarize"),
-    (spelled, "transduce-few"),
-    (counted, "transduce-few"),
+    (spelled, "transduce"),
+    (counted, "transduce"),
     (lambda draw: (*entailed(draw)[:2], str(draw.randint(0, 2))), "entail"),
     (lambda draw: (*replied(draw), str(draw.randint(1, 900))), "dialog"),  # counts
     (lambda draw: (*translated(draw), draw.choice(["law", "news"])), "bahdanau2015-small"),
@@ -254,8 +254,7 @@ def test_pairs_in_memory_are_looked_at_too(tmp_path: Path) -> None:
     )
     few = rows[:8]
     assert (
-        dragoman.train(few, tmp_path / "b", config=steps, quiet=True).config.recipe
-        == "transduce-few"
+        dragoman.train(few, tmp_path / "b", config=steps, quiet=True).config.recipe == "transduce"
     )
 
 
@@ -271,7 +270,7 @@ def test_a_run_that_resume_begins_is_the_same(tmp_path: Path) -> None:
 
 
 REAL = {
-    "g2p-2021/low/ady_train.tsv.gz": "transduce-few",
+    "g2p-2021/low/ady_train.tsv.gz": "transduce",
     "cmudict/train.tsv.gz": "transduce",
     "dakshina-hi/train.tsv.gz": "transduce",
     "inflection-2023/fin_train.tsv.gz": "inflect",

@@ -35,7 +35,6 @@ from dragoman.data.rows import iter_rows
 from dragoman.data.strings import some
 from dragoman.errors import UserError
 
-FEW = 1_500  # pairs of words: fewer want a short course
 LOOK = 20_000  # rows that are looked at, drawn from all
 PLAIN = {"train", "dev", "columns", "format", "on_bad_line", "also", "dev_rows", "store"}
 Rows = Sequence[tuple[str, ...]]
@@ -174,8 +173,6 @@ def _found(rows: Rows) -> _Found:
     columns = columns[skipped:]
     found = _of_three(*columns[:3]) if len(columns) > 2 else None
     found = found or _of_two(*columns[:2])
-    if found.recipe == "transduce" and len(rows) < FEW:
-        found = found._replace(recipe="transduce-few", why=f"{found.why}, and few")
     return found._replace(places=tuple(place + skipped for place in found.places))
 
 
