@@ -37,8 +37,9 @@ def score(
         for row, log_probs in zip(part, found.log_probs[:, 0].cpu().tolist(), strict=True):
             if int(row) not in bad:
                 results[row] = _scored(models.first, rows[row], read[0], int(row), log_probs)
-    for _, why in sorted(bad.items()) if on_bad else ():
-        on_bad(why)  # type: ignore[misc]
+    if on_bad:
+        for _, why in sorted(bad.items()):
+            on_bad(why)
     return results
 
 
