@@ -19,7 +19,7 @@ from dragoman.errors import UserError
 from dragoman.examples import Say, encoded, fitting, tell_columns
 
 CUT = 1  # the same dev rows, and so the same alphabets, whatever the seed of training
-MARKED = 10_000  # rows, or symbols of running text, that a mark is made of
+MARKED = 1 << 27  # symbols that a mark is made of; of more than twice as many, some
 RATIOS = 100_000  # as many rows are looked at to see how long answers are beside their sources
 
 
@@ -265,12 +265,15 @@ def mark(corpus: Corpus) -> str:
 
 def _sum(part: "Examples | Running") -> int:
     if isinstance(part, Running):
-        return crc32(part.flat[:: max(1, len(part) // MARKED)].tobytes())
-    found, rows = 0, part.rows if part.rows is not None else np.arange(len(part))
-    texts = [c for c in (*part.sources, part.target) if isinstance(c, Ragged)]
-    for row in rows[:: max(1, len(rows) // MARKED)].tolist():
-        for column in texts:
-            found = crc32(column[row].tobytes(), found)
+        arrays: list[npt.NDArray[Any]] = [part.flat]
+    else:
+        texts = [c for c in (*part.sources, part.target) if isinstance(c, Ragged)]
+        arrays = [array for column in texts for array in (column.flat, column.offsets)]
+        arrays += [] if part.rows is None else [part.rows]
+    found = 0
+    for array in arrays:
+        some = array[:: max(1, len(array) // MARKED)]
+        found = crc32(np.ascontiguousarray(some).data, found)
     return found
 
 
