@@ -18,7 +18,7 @@ from dragoman.encoders import (
     TextSpec,
     VideoSpec,
 )
-from dragoman.heads import CopySpec, PointerSpec, VocabularySpec
+from dragoman.heads import CopySpec, MonotoneSpec, PointerSpec, VocabularySpec
 from dragoman.model import Model, ModelSpec, build
 
 SOURCE, TARGET = 9, 7  # sizes of the alphabets
@@ -131,7 +131,21 @@ def others() -> dict[str, ModelSpec]:
     found["several-tied"] = ModelSpec(encoder=both, decoder=decoder, head=head)
     pairs = MatchSpec(cell="lstm", embedding=4, hidden=6, bidirectional=True)
     found["match"] = ModelSpec(encoder=pairs, decoder=decoder, head=head)
-    return found | pointers() | _pictures(decoder, head) | _frames(decoder, head)
+    return found | pointers() | monotone() | _pictures(decoder, head) | _frames(decoder, head)
+
+
+def monotone() -> dict[str, ModelSpec]:
+    """Symbols that are read off places, from left to right."""
+    text = TextSpec(cell="lstm", embedding=4, hidden=3, bidirectional=True)
+    plain = RecurrentSpec(cell="lstm", hidden=6, context="initial", readout="plain")
+    every = RecurrentSpec(cell="gru", hidden=6, context="every-step", readout_size=4)
+    tied = MonotoneSpec(embedding=5, tied=True, score="mlp")
+    parts = SeveralSpec(parts=(text, text), fuse="concat")
+    return {
+        "monotone": ModelSpec(encoder=text, decoder=plain, head=MonotoneSpec(embedding=5, size=4)),
+        "monotone-tied": ModelSpec(encoder=text, decoder=every, head=tied),
+        "monotone-several": ModelSpec(encoder=parts, decoder=plain, head=tied),
+    }
 
 
 def pointers() -> dict[str, ModelSpec]:

@@ -32,6 +32,8 @@ FAST = (
     "gru-after-lm",
     "copy-coverage",
     "local-after",
+    "monotone",
+    "monotone-tied",
     "several-gate",
     "still-attention",
     "aligned-hidden",

@@ -11,7 +11,7 @@ from dragoman import search
 from dragoman.core import BOS, EOS, PAD, Pair, Source, Step, repeat, select, tree_map
 from dragoman.decoders import AlignedSpec
 from dragoman.encoders import SoundSpec
-from dragoman.heads import VocabularySpec
+from dragoman.heads import Monotone, VocabularySpec
 from dragoman.model import Model, ModelSpec
 from dragoman.objectives import Aims
 from models import ALL, FEW, LABELS, TARGET, answers, make, padded, rows_of, shaped, source, widen
@@ -19,9 +19,8 @@ from models import ALL, FEW, LABELS, TARGET, answers, make, padded, rows_of, sha
 STEPS = 6
 few = pytest.mark.parametrize("spec", FEW.values(), ids=FEW)
 every = pytest.mark.parametrize("spec", ALL.values(), ids=ALL)
-attentive = pytest.mark.parametrize(
-    "spec", [s for s in FEW.values() if s.attention], ids=[n for n, s in FEW.items() if s.attention]
-)
+LOOKING = {n: s for n, s in FEW.items() if s.attention or s.head.kind == "monotone"}
+attentive = pytest.mark.parametrize("spec", LOOKING.values(), ids=LOOKING)
 
 
 def begin(model: Model, given: Source) -> Pair:
@@ -82,7 +81,7 @@ def test_a_beam_as_wide_as_the_space_is_exhaustive(spec: ModelSpec, normalize: f
     model, given = make(spec), source(spec)
     pair = begin(model, given)
     steps, size = 3, TARGET
-    if spec.head.kind != "vocabulary":  # the alphabet is wider: shorter paths
+    if spec.head.kind in ("copy", "pointer"):  # the alphabet is wider: shorter paths
         steps, size = 2, (TARGET if spec.head.kind == "copy" else 4) + given.values.size(1)
     wide = search.beam(*pair, steps, width=5**3, normalize=normalize)
     best = torch.full((3,), -math.inf)
@@ -109,6 +108,9 @@ def test_stepping_is_unrolling_is_teacher_forcing(spec: ModelSpec) -> None:
             fixed = model.head.prepare(model.encoder(given), given)
             rows = model.head(features.flatten(0, 1), fixed, None)
             whole = model.head.looked(rows, None).unflatten(0, features.shape[:2])
+        if isinstance(model.head, Monotone):
+            fixed = model.head.prepare(model.encoder(given), given)
+            whole = model.head.along(features, targets, fixed)[1].exp()
     assert same(forced.scores.sum(), -loss.nll)
     assert int(loss.tokens) == 9
     assert forced.weights is None or same(forced.weights[:, 0], whole)
@@ -326,8 +328,9 @@ def test_coverage_costs_what_is_attended_to_twice() -> None:
     assert same(more.nll, plain.nll)
 
 
-def test_a_sampled_history_is_the_models_own() -> None:
-    spec = next(iter(ALL.values()))
+@pytest.mark.parametrize("name", [next(iter(ALL)), "monotone"])
+def test_a_sampled_history_is_the_models_own(name: str) -> None:
+    spec = ALL[name]
     model, given = make(spec).train(), source(spec)
     targets = torch.tensor([[4, 5, 6, 3, 2], [6, 6, 2, 0, 0], [5, 2, 0, 0, 0]])
     torch.manual_seed(0)
@@ -336,3 +339,28 @@ def test_a_sampled_history_is_the_models_own() -> None:
     assert not same(gold.nll, own.nll)
     assert not same(own.nll, model.eval().loss(given, padded(targets), Aims(sampling=1.0))[0].nll)
     assert same(gold.nll, model.loss(given, padded(targets), Aims(sampling=1.0))[0].nll)
+
+
+def test_all_ways_from_left_to_right_are_summed() -> None:
+    """What the monotone head computes step by step, by counting every way there is."""
+    model, given = make(FEW["monotone"]), source(FEW["monotone"])
+    targets = torch.tensor([[4, 5, 2]] * 3)
+    with torch.no_grad():
+        forced = search.force(*model.begin(given), targets).scores[:, 0]
+        features, _ = unroll(model, given, targets)
+        assert isinstance(model.head, Monotone)
+        fixed = model.head.prepare(model.encoder(given), given)
+        energies = model.head.attention.energies(features, fixed.keys, None)
+        mixed = model.head.state(features)[:, :, None] + fixed.seen[:, None]
+        symbols = model.head(torch.tanh(mixed), (), None)
+    for row, places in enumerate(fixed.mask.sum(1).tolist()):
+        total = 0.0
+        for way in itertools.combinations_with_replacement(range(places), 3):
+            chance, last = 1.0, 0
+            for step, place in enumerate(way):
+                ahead = energies[row, step, last:places].softmax(0)
+                chance *= float(ahead[place - last])
+                chance *= float(symbols[row, step, place, targets[row, step]].exp())
+                last = place
+            total += chance
+        assert math.isclose(math.log(total), float(forced[row]), rel_tol=1e-9)

@@ -30,7 +30,7 @@ from dragoman.ship.runner.pictures import Pictures
 
 EVERY = models.FEW | models.LABELS
 # between them: every kind of graph
-FAST = ("copy-coverage", "still-match", "lstm-after-lm", "pointer-both", "video-mean")
+FAST = ("copy-coverage", "still-match", "lstm-after-lm", "pointer-both", "video-mean", "monotone")
 
 
 def source(spec: models.ModelSpec, items: int, length: int) -> Source:

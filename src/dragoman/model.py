@@ -52,6 +52,21 @@ class ModelSpec(Spec):
         return tree | named
 
 
+class Known(NamedTuple):
+    """What is known of the source while an answer is written: read-only, one row per item."""
+
+    enc: Encoded
+    ready: State  # the decoder's
+    alphabet: State  # the head's
+
+
+class Standing(NamedTuple):
+    """Where writing stands, one row per hypothesis."""
+
+    decoder: State
+    head: State  # (); heads that look for themselves remember where they are
+
+
 class Carried(NamedTuple):
     """Where a running text stopped: the next piece goes on from here (truncated BPTT)."""
 
@@ -73,15 +88,23 @@ class Model(nn.Module):
         if (way := self.course(source)) is not None:
             return self._hurry(way[0]), way[1]
         enc: Encoded = self.encoder(source)
-        ready, alphabet = self.decoder.prepare(enc), self.head.prepare(enc, source)
+        known = self.known(enc, source)
+        return lambda tokens, state: self.advance(tokens, state, known), self.start(enc)
 
-        def step(tokens: Tensor, state: State) -> Step:
-            x = self.head.embed(tokens, enc)
-            features, state, weights = self.decoder.step(x, state, ready)
-            log_probs = self.head(features, alphabet, weights)
-            return Step(log_probs, state, self.head.looked(log_probs, weights))
+    def known(self, enc: Encoded, source: Source) -> Known:
+        """What a step knows of the source."""
+        return Known(enc, self.decoder.prepare(enc), self.head.prepare(enc, source))
 
-        return step, self.decoder.start(enc)
+    def start(self, enc: Encoded) -> Standing:
+        """Where writing begins: one row per item."""
+        return Standing(self.decoder.start(enc), self.head.start(enc))
+
+    def advance(self, tokens: Tensor, state: Standing, known: Known) -> Step:
+        """One symbol further: tokens (N,)."""
+        x = self.head.embed(tokens, known.enc)
+        features, writer, weights = self.decoder.step(x, state.decoder, known.ready)
+        said = self.head.write(tokens, features, known.alphabet, weights, state.head)
+        return said._replace(state=Standing(writer, said.state))
 
     def train(self, mode: bool = True) -> typing.Self:
         """Learning may change weights behind everybody's back (fused optimizers and CUDA graphs
@@ -177,11 +200,9 @@ class Model(nn.Module):
     @torch.no_grad()
     def _gained(self, written: Written, target: Padded, alphabet: State) -> Tensor:
         """log p of each target (B,), after what was drawn on the way."""
-        rows = None if written.weights is None else written.weights.flatten(0, 1)
-        log_probs = self.head(written.features.flatten(0, 1), alphabet, rows)
-        chosen = log_probs.gather(-1, target.values.flatten().unsqueeze(-1))
-        gained: Tensor = chosen.view_as(target.values).masked_fill(~target.mask, 0).sum(1)
-        return gained
+        log_probs = self.head.unroll(written.features, target.values, alphabet, written.weights)
+        chosen = log_probs.gather(-1, target.values.unsqueeze(-1)).squeeze(-1)
+        return chosen.masked_fill(~target.mask, 0).sum(1)
 
     @torch.no_grad()
     def _sampled(
@@ -194,9 +215,9 @@ class Model(nn.Module):
         """
         xs = self.head.embed(inputs, enc)
         features, _, weights = self.decoder.unroll(xs, state, self.decoder.prepare(enc))
-        rows = None if weights is None else weights.flatten(0, 1)
-        log_probs = self.head(features.flatten(0, 1), alphabet, rows)
-        drawn = torch.multinomial(log_probs.exp(), 1).view_as(inputs)
+        gold = inputs.roll(-1, 1)  # what comes after the last step is not asked for
+        log_probs = self.head.unroll(features, gold, alphabet, weights)
+        drawn = torch.multinomial(log_probs.flatten(0, 1).exp(), 1).view_as(inputs)
         own = torch.cat([inputs[:, :1], drawn[:, :-1]], 1)
         return torch.where(torch.rand_like(own, dtype=torch.float) < rate, own, inputs)
 
@@ -213,10 +234,7 @@ def build(spec: ModelSpec, sources: tuple[int, ...], target: int) -> Model:
     encoder = make_encoder(spec.encoder, sources)
     attention = spec.attention or (AttentionSpec() if attends(spec.decoder) else None)
     decoder = make_decoder(spec.decoder, spec.head.embedding, encoder.sizes, attention)
-    if spec.head.kind == "copy" and not (attends(spec.decoder) and spec.encoder.kind == "text"):
-        raise UserError("model.head.kind=copy needs attention over a single source of text")
-    if spec.head.kind == "pointer":
-        _check_pointer(spec, len(sources))
+    _check_head(spec, len(sources))
     labels = isinstance(spec.decoder, StillSpec)
     head = make_head(spec.head, target, decoder.size, encoder.sizes.memory, labels)
     model = Model(encoder, decoder, head)
@@ -226,11 +244,20 @@ def build(spec: ModelSpec, sources: tuple[int, ...], target: int) -> Model:
     return model
 
 
-def _check_pointer(spec: ModelSpec, columns: int) -> None:
-    if columns != 1:  # the padding between columns would shift the positions of the second
+def _check_head(spec: ModelSpec, columns: int) -> None:
+    """Refuse a head for which the other parts are not made."""
+    kind, recurrent = spec.head.kind, isinstance(spec.decoder, RecurrentSpec)
+    if kind == "copy" and not (attends(spec.decoder) and spec.encoder.kind == "text"):
+        raise UserError("model.head.kind=copy needs attention over a single source of text")
+    if kind == "pointer" and columns != 1:  # padding between columns would shift the positions
         raise UserError("model.head.kind=pointer points into one source column")
-    if not isinstance(spec.decoder, RecurrentSpec):
-        raise UserError("model.head.kind=pointer needs model.decoder.kind=recurrent")
+    if kind in ("pointer", "monotone") and not recurrent:
+        raise UserError(f"model.head.kind={kind} needs model.decoder.kind=recurrent")
+    if kind == "monotone" and attends(spec.decoder):
+        raise UserError(
+            "model.head.kind=monotone looks for itself: set model.decoder.context=initial or "
+            "every-step, and model.attention=null"
+        )
 
 
 def attends(spec: DecoderSpec) -> bool:

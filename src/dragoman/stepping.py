@@ -91,7 +91,7 @@ class Stepper:
 
     def carry(self, state: Sequence[Tensor], last: Tensor, path: Path) -> None:
         """Go on where a running text stopped: the state in each of its streams, the last symbol."""
-        _, like = self.model.begin(move(nothing(len(last)), self.device))
+        like = self.model.decoder.start(self.model.encoder(move(nothing(len(last)), self.device)))
         wanted = [(leaf.shape, leaf.is_floating_point()) for leaf in leaves(like)]
         found = [(tensor.shape, tensor.is_floating_point()) for tensor in state]
         if found != wanted or last.dtype != torch.long:

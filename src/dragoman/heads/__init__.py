@@ -5,10 +5,11 @@ from typing import Annotated
 from pydantic import Field
 
 from dragoman.heads.base import Head
+from dragoman.heads.monotone import Monotone, MonotoneSpec
 from dragoman.heads.pointer import Pointer, PointerSpec
 from dragoman.heads.vocabulary import Copy, CopySpec, Vocabulary, VocabularySpec
 
-AnyHead = VocabularySpec | CopySpec | PointerSpec
+AnyHead = VocabularySpec | CopySpec | PointerSpec | MonotoneSpec
 HeadSpec = Annotated[AnyHead, Field(discriminator="kind")]
 
 
@@ -22,6 +23,8 @@ def make_head(
     """
     if isinstance(spec, PointerSpec):
         return Pointer(spec, features, memory)
+    if isinstance(spec, MonotoneSpec):
+        return Monotone(spec, vocabulary, features, memory)
     if isinstance(spec, CopySpec):
         return Copy(spec, vocabulary, features)
     return Vocabulary(spec, vocabulary, features, labels)
@@ -33,6 +36,8 @@ __all__ = [
     "CopySpec",
     "Head",
     "HeadSpec",
+    "Monotone",
+    "MonotoneSpec",
     "Pointer",
     "PointerSpec",
     "Vocabulary",

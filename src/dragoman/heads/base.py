@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from dragoman.core import Encoded, Padded, Source, State
+from dragoman.core import Encoded, Padded, Source, State, Step
 from dragoman.objectives import Loss
 
 TINY = 1e-12  # a probability below which a logarithm says nothing more
@@ -24,6 +24,10 @@ class Head(nn.Module):
         """What of the source the alphabet depends on: nothing."""
         return ()
 
+    def start(self, enc: Encoded) -> State:
+        """What it remembers from step to step, one row per item: nothing."""
+        return ()
+
     def embed(self, ids: Tensor, enc: Encoded) -> Tensor:
         """Read symbols, (N,) or (B, T)."""
         raise NotImplementedError
@@ -31,6 +35,25 @@ class Head(nn.Module):
     def forward(self, features: Tensor, fixed: State, weights: Tensor | None) -> Tensor:
         """Write one: (N, F) -> log-probabilities (N, V)."""
         raise NotImplementedError
+
+    def write(
+        self, tokens: Tensor, features: Tensor, fixed: State, weights: Tensor | None, memory: State
+    ) -> Step:
+        """The next symbol after `tokens` (N,): how likely each is, what is remembered, where it
+        looked.
+        """
+        log_probs = self(features, fixed, weights)
+        return Step(log_probs, memory, self.looked(log_probs, weights))
+
+    def unroll(
+        self, features: Tensor, targets: Tensor, fixed: State, weights: Tensor | None
+    ) -> Tensor:
+        """log p of every symbol (B, T, V) after features (B, T, F), where targets (B, T) are
+        written. Equals stepping.
+        """
+        rows = None if weights is None else weights.flatten(0, 1)
+        flat: Tensor = self(features.flatten(0, 1), fixed, rows)
+        return flat.view(*targets.shape, flat.size(-1))
 
     def looked(self, log_probs: Tensor, weights: Tensor | None) -> Tensor | None:
         """Where on the source a step looked, for people: the decoder's attention."""

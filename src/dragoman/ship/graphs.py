@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dragoman.core import Source, State, leaves, rebuild
-from dragoman.model import Model
+from dragoman.core import Source, leaves, rebuild
+from dragoman.model import Known, Model, Standing
 from dragoman.ship.translate import table
 
 OPSET = 18
@@ -45,8 +45,8 @@ class _Taken(NamedTuple):
     """A model taken apart for one source."""
 
     given: list[Tensor]  # the source
-    fixed: State  # all that a step could want to know of it
-    state: State  # where it starts
+    fixed: Known  # all that a step could want to know of it
+    state: Standing  # where it starts
 
     @property
     def known(self) -> list[Tensor]:
@@ -56,8 +56,7 @@ class _Taken(NamedTuple):
 
 def _take(model: Model, source: Source) -> _Taken:
     enc = model.encoder(source)
-    fixed = (enc, model.decoder.prepare(enc), model.head.prepare(enc, source))
-    return _Taken(leaves(source), fixed, model.decoder.start(enc))
+    return _Taken(leaves(source), model.known(enc, source), model.start(enc))
 
 
 class _Begin(nn.Module):
@@ -91,14 +90,11 @@ class _Next(nn.Module):
             else next(travelling).flatten(0, 1)
             for leaf, idle in zip(leaves(self.taken.state), self.idle, strict=True)
         ]
-        enc, ready, alphabet = rebuild(self.taken.fixed, [fixed[i] for i in self.places])
-        x = self.model.head.embed(flat, enc)
-        written = self.model.decoder.step(x, rebuild(self.taken.state, before), ready)
-        log_probs = self.model.head(written.features, alphabet, written.weights)
-        after = zip(leaves(written.state), self.idle, strict=True)
-        shown = [log_probs, *(leaf for leaf, idle in after if not idle)]
-        looked = self.model.head.looked(log_probs, written.weights)
-        shown += [] if looked is None else [looked]
+        known = rebuild(self.taken.fixed, [fixed[i] for i in self.places])
+        step = self.model.advance(flat, rebuild(self.taken.state, before), known)
+        after = zip(leaves(step.state), self.idle, strict=True)
+        shown: list[Any] = [step.log_probs, *(leaf for leaf, idle in after if not idle)]
+        shown += [] if step.weights is None else [step.weights]
         return [tensor.unflatten(0, paths) for tensor in shown]
 
 
@@ -126,9 +122,8 @@ def graphs(model: Model, names: Sequence[str], examples: tuple[Source, Source]) 
 
 def _still(model: Model, taken: _Taken) -> list[bool]:
     """Which leaves of the state say nothing: empty ones, and zeros that no step changes."""
-    enc, ready, _ = taken.fixed
-    tokens = torch.ones(len(enc.mask), dtype=torch.long)
-    after = model.decoder.step(model.head.embed(tokens, enc), taken.state, ready).state
+    tokens = torch.ones(len(taken.fixed.enc.mask), dtype=torch.long)
+    after = model.advance(tokens, taken.state, taken.fixed).state
     pairs = zip(leaves(taken.state), leaves(after), strict=True)
     return [not old.numel() or (new is old and not old.any()) for old, new in pairs]
 
@@ -155,7 +150,7 @@ def _step(
 
 def _case(taken: _Taken, still: list[bool], paths: int) -> list[Any]:
     """What a step is given: symbols (B, K), the source, a state (B, K, ...)."""
-    items = len(taken.fixed[0].mask)
+    items = len(taken.fixed.enc.mask)
     tokens = torch.ones(items, paths, dtype=torch.long)
     moving = [leaf for leaf, idle in zip(leaves(taken.state), still, strict=True) if not idle]
     spread = [leaf.unsqueeze(1).repeat_interleave(paths, 1) for leaf in moving]

@@ -18,7 +18,10 @@ from dragoman.ship.describe import describe
 from dragoman.ship.rounding import Form, pack
 
 PAGE = Path(__file__).parent / "page"
-RUNTIME = ("units.js", "weights.js", "numbers.js", "net.js", "write.js", "search.js", "worker.js")
+RUNTIME = (
+    *("units.js", "weights.js", "numbers.js", "net.js", "write.js", "monotone.js", "search.js"),
+    "worker.js",
+)
 OPTIONS = {  # of parts, those that the runtime heeds or that matter in training alone
     *("kind", "cell", "reset", "hidden", "layers", "dropout", "recurrent_dropout", "residual"),
     *("embedding", "bidirectional", "summary", "parts", "size", "fuse", "tied", "score", "when"),
@@ -28,7 +31,7 @@ OPTIONS = {  # of parts, those that the runtime heeds or that matter in training
 KNOWN = {
     "encoder": ("text", "nothing", "several"),
     "decoder": ("recurrent", "still", "aligned"),
-    "head": ("vocabulary", "copy"),
+    "head": ("vocabulary", "copy", "monotone"),
 }
 
 

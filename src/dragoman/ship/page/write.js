@@ -20,13 +20,20 @@ class Attention {
 
   // The context and the weights that each query finds.
   look(queries, keys, memory, seen) {
+    return this.energies(queries, keys, seen).map((energies, k) => {
+      if (this.place) this.centred(queries[k], energies);
+      return this.gather(energies, memory);
+    });
+  }
+
+  // How well each query and each place suit each other.
+  energies(queries, keys, seen) {
     const asked = this.spec.score === "mlp" ? this.query.all(queries) : queries;
     return queries.map((query, k) => {
       const energies = new Float32Array(keys.length);
       if (this.spec.score === "mlp") this.mlp(asked[k], keys, seen && seen[k], energies);
       else keys.forEach((key, j) => (energies[j] = dot(key, query)));
-      if (this.place) this.centred(query, energies);
-      return this.gather(energies, memory);
+      return energies;
     });
   }
 
@@ -211,13 +218,25 @@ class Head {
     return row(this.table, id < this.table.rows ? id : UNK);
   }
 
-  // For each path; `looked` are the weights of its attention.
-  logProbs(features, copies, looked) {
+  // What it knows of a source, and what it remembers from step to step: nothing.
+  prepare() {
+    return null;
+  }
+
+  start() {
+    return null;
+  }
+
+  // For each path, after `outs` of the decoder.
+  write(tokens, outs, fixed, memories, copies) {
+    const features = outs.map((out) => out.features);
     const scores = times(this.weight, this.bias, features);
     const shares = this.switch && this.switch.all(features);
     return scores.map((one, k) => {
       normalise(one, this.labels);
-      return shares ? this.mixed(one, sigmoid(shares[k][0]), copies, looked[k]) : one;
+      const { weights } = outs[k];
+      const logProbs = shares ? this.mixed(one, sigmoid(shares[k][0]), copies, weights) : one;
+      return { logProbs, memory: null, weights };
     });
   }
 
@@ -247,18 +266,24 @@ class Model {
     const readers = { text: Text, several: Several };
     this.encoder = encoder.kind === "nothing" ? NOTHING : new readers[encoder.kind](weights, "encoder", encoder);
     this.decoder = new (decoder.kind === "recurrent" ? Recurrent : Unmoved)(weights, decoder, attention);
-    this.head = new Head(weights, about);
+    this.head = new (about.model.head.kind === "monotone" ? Monotone : Head)(weights, about);
   }
 
   // [step, state] of a source: step(tokens, states) gives {logProbs, state, weights} for each path.
   begin(columns, copies) {
     const enc = this.encoder.read(...columns);
     const fixed = this.decoder.prepare(enc);
+    const places = this.head.prepare(enc);
     const step = (tokens, states) => {
-      const outs = this.decoder.step(tokens, tokens.map((token) => this.head.word(token)), states, fixed);
-      const logProbs = this.head.logProbs(outs.map((out) => out.features), copies, outs.map((out) => out.weights));
-      return outs.map(({ state, weights }, k) => ({ logProbs: logProbs[k], state, weights }));
+      const words = tokens.map((token) => this.head.word(token));
+      const outs = this.decoder.step(tokens, words, states.map((state) => state.decoder), fixed);
+      const written = this.head.write(tokens, outs, places, states.map((state) => state.head), copies);
+      return written.map(({ logProbs, memory, weights }, k) => ({
+        logProbs,
+        state: { decoder: outs[k].state, head: memory },
+        weights,
+      }));
     };
-    return [step, this.decoder.start(enc)];
+    return [step, { decoder: this.decoder.start(enc), head: this.head.start() }];
   }
 }
