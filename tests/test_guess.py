@@ -65,6 +65,11 @@ def spelled(draw: random.Random) -> tuple[str, ...]:
     return word, word.upper()
 
 
+def turned(draw: random.Random) -> tuple[str, ...]:
+    word = draw.choice(WORDS) + draw.choice(WORDS)
+    return word, word[::-1].upper()
+
+
 def counted(draw: random.Random) -> tuple[str, ...]:
     return (*spelled(draw), str(draw.randint(1, 9)))
 
@@ -88,8 +93,9 @@ CASES = [
     (replied, "dialog"),
     (rewritten, "bahdanau2015-small"),
     (summed_up, "summarize"),
-    (spelled, "transduce"),
-    (counted, "transduce"),
+    (spelled, "monotone"),
+    (counted, "monotone"),
+    (turned, "transduce"),
     (lambda draw: (*entailed(draw)[:2], str(draw.randint(0, 2))), "entail"),
     (lambda draw: (*replied(draw), str(draw.randint(1, 900))), "dialog"),  # counts
     (lambda draw: (*translated(draw), draw.choice(["law", "news"])), "bahdanau2015-small"),
@@ -270,7 +276,7 @@ def test_a_run_that_resume_begins_is_the_same(tmp_path: Path) -> None:
 
 
 REAL = {
-    "g2p-2021/low/ady_train.tsv.gz": "transduce",
+    "g2p-2021/low/ady_train.tsv.gz": "monotone",
     "cmudict/train.tsv.gz": "transduce",
     "dakshina-hi/train.tsv.gz": "transduce",
     "inflection-2023/fin_train.tsv.gz": "inflect",

@@ -1,7 +1,8 @@
 """What columns of texts look like: labels, tags, questions, features, names of files."""
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 from dragoman.data.fields import TextSpec, settle
 
@@ -17,6 +18,9 @@ SHORT = 3  # words of an answer to a question, on average; no text of fewer is a
 KNOWN, OWN = 0.8, 0.5  # shares of a reply's words: in any source, and less than this in its own
 FOREIGN = 0.3  # a smaller share of words that the other side has, too, is of another language
 SEVERAL = 0.05  # share of answers that are several labels
+ENOUGH, MOST = 100, 600  # rows that tell whether answers follow their sources; no more are asked
+FIRST = 50  # symbols of a text that are looked at for that
+IN_ORDER = 0.9  # share of pairs of symbols whose places do not cross
 _ID = re.compile(r"[A-Za-z_.#/-]*\d+|[0-9a-f-]{32,36}")
 _WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff]|[^\\s\u3040-\u30ff\u3400-\u9fff]+")
 _MARK = re.compile(r"[^;,|()\s]+")
@@ -127,6 +131,64 @@ def features(texts: Texts) -> bool:
 
 def spelled(texts: Texts) -> bool:
     return settle(TextSpec(), texts).units == "char"
+
+
+def in_order(sources: Texts, targets: Texts) -> bool:
+    """Whether answers follow their sources from left to right, symbol by symbol: as sounds follow
+    letters, and not as dates in one form follow those in another.
+    """
+    if len(sources) < ENOUGH:
+        return False
+    whole = settle(TextSpec(), targets).units == "word"
+    wanted = [(text.split() if whole else list(text))[:FIRST] for text in targets[:MOST]]
+    given = [list(text[:FIRST]) for text in sources[:MOST]]
+    pairs = list(zip(given, wanted, strict=True))
+    chances, straight, crossed = translations(pairs), 0, 0
+    for source, target in pairs:
+        places = _places(source, target, chances)
+        for k, place in enumerate(places):
+            straight += sum(before < place for before in places[:k])
+            crossed += sum(before > place for before in places[:k])
+    return straight > 0 and straight >= IN_ORDER * (straight + crossed)
+
+
+def translations(
+    pairs: Iterable[tuple[Sequence[str], Sequence[str]]], rounds: int = 4
+) -> dict[tuple[str, str], float]:
+    """p(target symbol | source symbol) by expectation and maximisation (Brown et al. 1993, model
+    1); the empty source symbol stands for none of them.
+
+    >>> chances = translations([("ab", "AB"), ("b", "B"), ("a", "A")])
+    >>> chances["a", "A"] > 0.9 > chances["a", "B"]
+    True
+    """
+    chances: dict[tuple[str, str], float] = {}
+    for _ in range(rounds):
+        counts = defaultdict[tuple[str, str], float](float)
+        totals = defaultdict[str, float](float)
+        for source, target in pairs:
+            givers = [*source, ""]
+            for symbol in target:
+                weights = [chances.get((giver, symbol), 1.0) for giver in givers]
+                whole = sum(weights)
+                for giver, weight in zip(givers, weights, strict=True):
+                    counts[giver, symbol] += weight / whole
+                    totals[giver] += weight / whole
+        chances = {pair: count / totals[pair[0]] for pair, count in counts.items()}
+    return chances
+
+
+def _places(
+    source: Sequence[str], target: Sequence[str], chances: dict[tuple[str, str], float]
+) -> list[int]:
+    """Where target symbols come from, those for which that is clear."""
+    found = []
+    for symbol in target:
+        weights = [chances[giver, symbol] for giver in source]
+        top = max(weights, default=0.0)
+        if weights.count(top) == 1 and top > chances["", symbol]:
+            found.append(weights.index(top))
+    return found
 
 
 def length(texts: Texts) -> float:

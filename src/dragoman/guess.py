@@ -20,6 +20,7 @@ from dragoman.appearance import (
     features,
     foreign,
     ids,
+    in_order,
     labels,
     length,
     name_files,
@@ -36,6 +37,7 @@ from dragoman.data.strings import some
 from dragoman.errors import UserError
 
 LOOK = 20_000  # rows that are looked at, drawn from all
+FEW = 3000  # rows of which attention learns less than a head that goes from left to right
 PLAIN = {"train", "dev", "columns", "format", "on_bad_line", "also", "dev_rows", "store"}
 Rows = Sequence[tuple[str, ...]]
 
@@ -234,6 +236,8 @@ def _of_two(source: Texts, target: Texts) -> _Found:
         found = _Found("summarize", "answers are short beside their sources")
     elif replies(source, target):
         found = _Found("dialog", "both sides are of one language, and answers say something else")
+    if found.recipe == "transduce" and len(source) <= FEW and in_order(source, target):
+        found = _Found("monotone", "rows are few, and answers follow them letter by letter")
     mark = next((mark for mark in ";|," if several(source, target, mark)), "")
     hint = f"for several labels an answer, write blanks instead of '{mark}' and -r classify-many"
     return found._replace(hint=hint) if mark else found
