@@ -103,7 +103,7 @@ def test_it_is_named_or_left_out_and_counted(
     assert not (tmp_path / "model" / "manifest.json").exists()
     skipped = verb(*wanted, "--on-bad-line", "skip", "--overwrite")
     assert skipped.code == 0
-    assert "1 rows skipped" in skipped.err
+    assert "1 row skipped" in skipped.err
     assert name in skipped.err
 
 

@@ -416,7 +416,7 @@ def test_evaluate_counts_what_it_skips(verb: Callable, tiny_model: Path, tmp_pat
     assert f"{path}:2: too few columns" in ran.err
     ran = verb("evaluate", tiny_model, path, "--on-bad-line", "skip")
     assert ran.code == 0
-    assert "1 rows skipped (too few columns)" in ran.err
+    assert "1 row skipped (too few columns)" in ran.err
 
 
 def test_a_language_model_speaks_scores_and_is_evaluated(
@@ -501,7 +501,7 @@ def test_check_looks_at_models_and_data(verb: Callable, tiny_model: Path, tmp_pa
         "2 good rows, 2 bad",
         "1 × too few columns",
         "1 × empty source",
-        "1 rows repeat an earlier one",
+        "1 repeated row",
         "auto would read it by char",
     ):
         assert part in ran.out

@@ -526,7 +526,7 @@ def test_11_all_reasons_are_counted(verb: Callable, tmp_path: Path) -> None:
     ran = verb("train", path, "-o", tmp_path / "m", "--on-bad-line", "skip", *QUICK)
     assert ran.code == 0
     for problem in BAD:
-        assert f"1 rows skipped ({problem})" in ran.err
+        assert f"1 row skipped ({problem})" in ran.err
 
 
 def test_11_nothing_but_bad_lines_is_refused(verb: Callable, tmp_path: Path) -> None:

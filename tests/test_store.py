@@ -230,4 +230,4 @@ def test_a_store_counts_tags_and_dev_rows_as_memory_does(tmp_path: Path) -> None
     config = resolve("tag", tree={"data": data | {"on_bad_line": "skip"}})
     corpus = stored_corpus(config, None, said.append)
     assert (len(corpus.train), len(corpus.dev)) == (12, 8)
-    assert any("1 rows left out (longer than max_length, or not one tag" in line for line in said)
+    assert any("1 row left out (longer than max_length, or not one tag" in line for line in said)

@@ -594,4 +594,17 @@ def test_check_looks_with_the_eyes_of_a_recipe(verb: Callable, tmp_path: Path) -
     ran = verb("check", path, "-r", "tag")
     assert ran.code == 2
     assert ran.out.count("column") == 2
-    assert "1 rows have not one tag for each symbol" in ran.out
+    assert "1 row without one tag for each symbol" in ran.out
+
+
+def test_check_misses_files(verb: Callable, tmp_path: Path) -> None:
+    table = tmp_path / "captions.tsv"
+    table.write_text("a.png\ta cat sits\nb.png\ta dog runs\n", "utf-8")
+    (tmp_path / "a.png").write_bytes(b"")  # whether it is a picture, reading it tells
+    ran = verb("check", table)
+    assert ran.code == 2
+    assert "column 1: names of files (2 × .png)" in ran.out
+    assert "line 2: " in ran.out
+    assert "1 file cannot be found" in ran.out
+    (tmp_path / "b.png").write_bytes(b"")
+    assert verb("check", table).code == 0

@@ -1,5 +1,6 @@
 """A look at a data file or a model folder before one trains on it or trusts it."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -7,11 +8,16 @@ from typing import Any
 import numpy as np
 
 from dragoman.checkpoint import load_model, verify
-from dragoman.config import DataSpec, resolve, validate
+from dragoman.config import Config, DataSpec, resolve, validate
 from dragoman.data.fields import TextSpec, settle
+from dragoman.data.files import UnreadableError, locate
 from dragoman.data.kinds import columns_of, kind_of
 from dragoman.data.rows import Table, read_table
+from dragoman.data.senses import names_files
+from dragoman.errors import many
 from dragoman.guess import guess
+
+SHOWN = 5  # files that are named
 
 
 def check_model(folder: Path) -> tuple[list[str], bool]:
@@ -27,26 +33,59 @@ def check_data(data: Mapping[str, Any], recipe: str | None = None) -> tuple[list
     would pick. A recipe says how many columns there are, and whether each symbol has its tag;
     without one, all columns are looked at.
     """
+    found = guess({"data": data})
     config = resolve(recipe, tree={"data": dict(data)}) if recipe else None
     spec: DataSpec = config.data if config else validate({"data": dict(data)}).data
     count = len(config.source_specs) + 1 if config else _width(spec)
+    named = _of_files(config or resolve(found.recipe)) if recipe or not found.columns else []
     table = read_table(
-        spec.train, format=spec.format, columns=spec.columns, count=count, on_bad="skip"
+        spec.train,
+        format=spec.format,
+        columns=spec.columns,
+        count=count,
+        on_bad="skip",
+        files=named,
     )
     bad = sum(table.problems.values())
-    lines = [f"{table.name}: {len(table):,} good rows, {bad:,} bad"]
+    lines = [f"{table.name}: {many(len(table), 'good row')}, {bad:,} bad"]
     lines += [f"  bad: {number:,} × {problem}" for problem, number in table.problems.items()]
     for place, column in enumerate(table.columns, 1):
         if len(column):
-            lines.append(f"  column {place}: {_describe(column)}")
+            files = place - 1 in named
+            lines.append(f"  column {place}: {_files(column) if files else _describe(column)}")
+    lost = _lost(table, named)
+    lines += lost[:SHOWN]
+    lines += [f"  {many(len(lost), 'file')} cannot be found"] if lost else []
     uneven = _uneven(table) if config and config.model.decoder.kind == "aligned" else 0
-    lines += [f"  {uneven:,} rows have not one tag for each symbol"] if uneven else []
-    if not recipe and (found := guess({"data": data})).why:
+    lines += [f"  {many(uneven, 'row')} without one tag for each symbol"] if uneven else []
+    if not recipe and found.why:
         lines.append(f"  train would choose the recipe {found.name}: {found.why}")
     if len(table.columns) > 1:
         repeated = len(table) - len(set(table))
-        lines += [f"  {repeated:,} rows repeat an earlier one"] if repeated else []
-    return lines, bool(len(table)) and not bad and not uneven
+        lines += [f"  {many(repeated, 'repeated row')}"] if repeated else []
+    return lines, bool(len(table)) and not bad and not uneven and not lost
+
+
+def _of_files(config: Config) -> list[int]:
+    """Places of columns that name files."""
+    return [at for at, spec in enumerate(config.source_specs.values()) if names_files(spec)]
+
+
+def _files(column: Sequence[str]) -> str:
+    kinds = Counter(Path(name).suffix.lower() or "no ending" for name in column)
+    return f"names of files ({', '.join(f'{n:,} × {kind}' for kind, n in kinds.most_common(3))})"
+
+
+def _lost(table: Table, places: Sequence[int]) -> list[str]:
+    """A line for each row whose file is not there."""
+    told = []
+    for row, values in enumerate(table):
+        for place in places:
+            try:
+                locate(values[place])
+            except UnreadableError as error:
+                told.append(f"  line {table.lines[row]}: {values[place]}: {error}")
+    return told
 
 
 def _width(spec: DataSpec) -> int:

@@ -15,7 +15,7 @@ from dragoman.data.columns import Ints
 from dragoman.data.fields import TextField, TextSpec, settle
 from dragoman.data.rows import Table, read_table
 from dragoman.data.senses import FIELDS, names_files
-from dragoman.errors import UserError
+from dragoman.errors import UserError, many
 from dragoman.examples import Say, encoded, fitting, tell_columns
 
 CUT = 1  # the same dev rows, and so the same alphabets, whatever the seed of training
@@ -62,7 +62,7 @@ def load_corpus(
     train, dev = _split(config, table, say)
     train = _mixed(config, train, say)
     config, fields = (config, fields) if fields else learn(config, train.columns, say)
-    say(f"data: {len(train):,} rows to train on, {len(dev):,} dev rows")
+    say(f"data: {many(len(train), 'row')} to train on, {many(len(dev), 'dev row')}")
     if config.data.format == "running":
         return Corpus(config, fields, running(fields, train), running(fields, dev), [])
     train, examples = encoded(config, fields, train, say)
@@ -93,7 +93,7 @@ def read_rows(config: Config, paths: tuple[str, ...], say: Say) -> Table:
         files=[at for at, s in enumerate(config.source_specs.values()) if names_files(s)],
     )
     for problem, count in table.problems.items():
-        say(f"data: {table.name}: {count} rows skipped ({problem})")
+        say(f"data: {table.name}: {many(count, 'row')} skipped ({problem})")
     tell_columns(data, paths, table, say)
     return table
 

@@ -29,3 +29,12 @@ def did_you_mean(word: str, known: list[str]) -> str:
 
     close = get_close_matches(word, known, n=1)
     return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+def many(count: int, thing: str) -> str:
+    """A number of things, for people.
+
+    >>> many(1, "row"), many(2000, "dev row")
+    ('1 row', '2,000 dev rows')
+    """
+    return f"{count:,} {thing}" + ("" if count == 1 else "s")

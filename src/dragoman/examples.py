@@ -13,7 +13,7 @@ from dragoman.data.copying import copy_ids, copy_target, pieces
 from dragoman.data.fields import Field, TextField
 from dragoman.data.kinds import columns_of, is_header, kind_of
 from dragoman.data.rows import Table
-from dragoman.errors import UserError
+from dragoman.errors import UserError, many
 from dragoman.pointing import astray
 
 SHOWN = 10  # rows that cannot be read are named, so many of them
@@ -55,7 +55,7 @@ def encoded(config: Config, fields: Fields, table: Table, say: Say) -> tuple[Tab
         raise UserError(f"{told[0]}; correct it, or leave such rows out with --on-bad-line skip")
     for line in [*told[:SHOWN], *(["..."] if len(told) > SHOWN else [])]:
         say(f"data: {line}")
-    say(f"data: {table.name}: {len(bad):,} rows skipped (cannot be read)")
+    say(f"data: {table.name}: {many(len(bad), 'row')} skipped (cannot be read)")
     good = np.array([row for row in range(len(table)) if row not in bad], np.int64)
     if not len(good):
         raise UserError(f"{table.name}: none of its {len(table):,} rows can be read")
@@ -111,7 +111,7 @@ def fitting(config: Config, fields: Fields, table: Table, rows: Examples, say: S
     ):
         cut |= _cut(field, column, source)
     if cut.any():
-        say(f"data: {cut.sum()} training rows left out (longer than max_length)")
+        say(f"data: {many(int(cut.sum()), 'training row')} left out (longer than max_length)")
     if config.model.decoder.kind == "aligned":
         cut |= _uneven(config, fields, table, rows, say)
     return rows.select(np.flatnonzero(~cut)) if cut.any() else rows
@@ -130,7 +130,8 @@ def _uneven(
         where = f"{table.name}:{table.lines[at]}"
         raise UserError(miscounted(where, int(here[at]), int(there[at]), places))
     if uneven.any():
-        say(f"data: {uneven.sum()} training rows left out (not one tag for each of the {places})")
+        told = many(int(uneven.sum()), "training row")
+        say(f"data: {told} left out (not one tag for each of the {places})")
     return np.asarray(uneven)
 
 

@@ -21,7 +21,7 @@ from dragoman.data.fields import TextField, TextSpec
 from dragoman.data.rows import Row as Line
 from dragoman.data.rows import iter_rows
 from dragoman.data.store import Row, Store
-from dragoman.errors import UserError
+from dragoman.errors import UserError, many
 from dragoman.examples import Say, encoded, miscounted
 
 
@@ -38,7 +38,8 @@ def stored_corpus(config: Config, fields: Fields | None, say: Say) -> Corpus:
     if len(rows) < 2:
         raise UserError(f"{store.folder}: too few rows to train on")
     train, dev, texts = _split(config, fields, rows, origins, say)
-    say(f"data: {len(train):,} rows to train on, {len(dev):,} dev rows, in {store.folder}")
+    told = f"{many(len(train), 'row')} to train on, {many(len(dev), 'dev row')}"
+    say(f"data: {told}, in {store.folder}")
     return Corpus(settle_sizes(config, train), fields, train, dev, texts)
 
 
@@ -117,9 +118,9 @@ def _build(store: Store, config: Config, fields: Fields, say: Say) -> None:
     store.build(_encoded(bar, config, fields))
     state = store.state
     if state["read"] > state["rows"]:
-        say(f"data: {state['read'] - state['rows']:,} rows left out ({_reasons(config)})")
+        say(f"data: {many(state['read'] - state['rows'], 'row')} left out ({_reasons(config)})")
     for problem, count in problems.items():
-        say(f"data: {count} rows skipped ({problem})")
+        say(f"data: {many(count, 'row')} skipped ({problem})")
 
 
 def _encoded(
