@@ -364,3 +364,16 @@ def test_all_ways_from_left_to_right_are_summed() -> None:
                 last = place
             total += chance
         assert math.isclose(math.log(total), float(forced[row]), rel_tol=1e-9)
+
+
+def test_a_row_without_a_place_is_read_alike_alone_and_beside_others() -> None:
+    model = make(FEW["monotone"])
+    ids = torch.tensor([[4, 5, 6], [0, 0, 0], [0, 5, 0]])  # nothing, and a first place not real
+    targets = torch.tensor([[4, 5, 2]] * 3)
+    with torch.no_grad():
+        forced = search.force(*model.begin(padded(ids)), targets).scores
+        loss, _ = model.loss(padded(ids), padded(targets))
+        alone = search.force(*model.begin(padded(ids[1:2, :0])), targets[1:2]).scores
+    assert same(forced[1], alone[0])
+    assert same(forced.sum(), -loss.nll)
+    assert (forced > -1e3).all()

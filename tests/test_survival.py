@@ -608,3 +608,8 @@ def test_check_misses_files(verb: Callable, tmp_path: Path) -> None:
     assert "1 file cannot be found" in ran.out
     (tmp_path / "b.png").write_bytes(b"")
     assert verb("check", table).code == 0
+    rows = "".join(f"c{i % 2}.png\tcat {i} sits\n" for i in range(30))
+    table.write_text(f"source\ttarget\n{rows}", "utf-8")
+    ran = verb("check", table)
+    assert ran.code == 2
+    assert "2 files cannot be found" in ran.out

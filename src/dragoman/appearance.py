@@ -18,8 +18,9 @@ SHORT = 3  # words of an answer to a question, on average; no text of fewer is a
 KNOWN, OWN = 0.8, 0.5  # shares of a reply's words: in any source, and less than this in its own
 FOREIGN = 0.3  # a smaller share of words that the other side has, too, is of another language
 SEVERAL = 0.05  # share of answers that are several labels
-ENOUGH, MOST = 100, 600  # rows that tell whether answers follow their sources; no more are asked
+ENOUGH, MOST = 100, 400  # rows that tell whether answers follow their sources; no more are asked
 FIRST = 50  # symbols of a text that are looked at for that
+LONGEST = 100  # no table with longer texts is read off from left to right: it would take memory
 IN_ORDER = 0.9  # share of pairs of symbols whose places do not cross
 _ID = re.compile(r"[A-Za-z_.#/-]*\d+|[0-9a-f-]{32,36}")
 _WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff]|[^\\s\u3040-\u30ff\u3400-\u9fff]+")
@@ -137,7 +138,7 @@ def in_order(sources: Texts, targets: Texts) -> bool:
     """Whether answers follow their sources from left to right, symbol by symbol: as sounds follow
     letters, and not as dates in one form follow those in another.
     """
-    if len(sources) < ENOUGH:
+    if len(sources) < ENOUGH or max(map(len, (*sources, *targets))) > LONGEST:
         return False
     whole = settle(TextSpec(), targets).units == "word"
     wanted = [(text.split() if whole else list(text))[:FIRST] for text in targets[:MOST]]

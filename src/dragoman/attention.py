@@ -104,7 +104,7 @@ class Dot(Attention):
         if query != memory:
             raise UserError(
                 f"dot attention compares a decoder state of size {query} with annotations of size "
-                f"{memory}: make them equal, or use model.attention.score=bilinear"
+                f"{memory}: make them equal, or take the score bilinear instead"
             )
 
     def energies(self, query: Tensor, keys: Tensor, seen: Tensor | None) -> Tensor:

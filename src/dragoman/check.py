@@ -35,9 +35,11 @@ def check_data(data: Mapping[str, Any], recipe: str | None = None) -> tuple[list
     """
     found = guess({"data": data})
     config = resolve(recipe, tree={"data": dict(data)}) if recipe else None
+    named = _of_files(config or resolve(found.recipe))
+    if found.columns and named and not config:  # pictures behind an id, or below a line of names
+        data = {**data, "columns": found.columns}
     spec: DataSpec = config.data if config else validate({"data": dict(data)}).data
-    count = len(config.source_specs) + 1 if config else _width(spec)
-    named = _of_files(config or resolve(found.recipe)) if recipe or not found.columns else []
+    count = len(config.source_specs) + 1 if config else len(spec.columns or ()) or _width(spec)
     table = read_table(
         spec.train,
         format=spec.format,
@@ -77,14 +79,15 @@ def _files(column: Sequence[str]) -> str:
 
 
 def _lost(table: Table, places: Sequence[int]) -> list[str]:
-    """A line for each row whose file is not there."""
-    told = []
+    """A line for each file that is not there."""
+    told, seen = [], set[str]()
     for row, values in enumerate(table):
-        for place in places:
+        for name in {values[place] for place in places} - seen:
+            seen.add(name)
             try:
-                locate(values[place])
+                locate(name)
             except UnreadableError as error:
-                told.append(f"  line {table.lines[row]}: {values[place]}: {error}")
+                told.append(f"  line {table.lines[row]}: {name}: {error}")
     return told
 
 

@@ -18,6 +18,7 @@ KINDS = {
     "aligned",
     "vocabulary",
     "copy",
+    "monotone",
     "pointer",
 }
 

@@ -123,7 +123,8 @@ class Model(nn.Module):
         if precision != "fp32" and not fits(self.decoder, self.head):
             raise UserError(
                 f"precision={precision} is for models that write word by word from a vocabulary, "
-                "without coverage, local attention, copying or residual layers: leave it at fp32"
+                "without coverage, local, hard or monotone attention, copying or residual layers: "
+                "leave it at fp32"
             )
         self.precision = precision
 

@@ -61,19 +61,13 @@ class Monotone(Vocabulary):
         self.dropout = nn.Dropout(spec.dropout)
 
     def prepare(self, enc: Encoded, source: Source) -> Places:
-        memory, mask = enc.memory, enc.mask
-        if not memory.size(1):  # nothing to go along: one place, with nothing there
-            memory = memory.new_zeros(len(mask), 1, memory.size(-1))
-            mask = mask.new_ones(len(mask), 1)
+        memory, mask = _somewhere(enc)
         return Places(self.attention.prepare(memory), self.place(memory), mask)
 
     def start(self, enc: Encoded) -> Tensor:
         """log p(place, symbol) of the last step (B, S, V): at first it is at the first place."""
-        places = max(enc.memory.size(1), 1)
-        kind = torch.float64 if enc.memory.dtype == torch.float64 else torch.float32
-        belief = enc.memory.new_full((len(enc.mask), places, self.vocabulary), NEVER, dtype=kind)
-        belief[:, 0] = 0
-        return belief
+        place = _first(_somewhere(enc)[1], enc.memory)
+        return place.unsqueeze(-1).repeat(1, 1, self.vocabulary)
 
     def write(
         self,
@@ -116,9 +110,7 @@ class Monotone(Vocabulary):
         energies, each = self._look(features, fixed)
         index = targets[..., None, None].expand(-1, -1, each.size(2), 1)
         read = each.gather(-1, index).squeeze(-1)  # (B, T, S) log p of the target at each place
-        place = torch.full_like(energies[:, 0], NEVER)
-        place[:, 0] = 0
-        ways = []
+        place, ways = _first(fixed.mask, each), []
         for energy, said in zip(energies.unbind(1), read.unbind(1), strict=True):
             ways.append(onward(place, energy, fixed.mask))
             place = (ways[-1] + said).log_softmax(-1)
@@ -133,6 +125,25 @@ class Monotone(Vocabulary):
         mixed = torch.tanh(self.state(queries).unsqueeze(2) + fixed.seen.unsqueeze(1))
         each = self(self.dropout(mixed), (), None)
         return energies.to(each.dtype), each
+
+
+def _somewhere(enc: Encoded) -> tuple[Tensor, Tensor]:
+    """Annotations (B, S, D) and which are real. Rows that have none get one place, with nothing
+    there.
+    """
+    memory, mask = enc.memory, enc.mask
+    if not memory.size(1):
+        memory, mask = memory.new_zeros(len(mask), 1, memory.size(-1)), mask.new_zeros(len(mask), 1)
+    lost = ~mask.any(1, keepdim=True)
+    first = torch.arange(mask.size(1), device=mask.device) == 0
+    return memory.masked_fill(lost.unsqueeze(-1), 0), mask | (lost & first)
+
+
+def _first(mask: Tensor, like: Tensor) -> Tensor:
+    """log p of the place before the first step (B, S): the first that is real, for certain."""
+    kind = torch.float64 if like.dtype == torch.float64 else torch.float32
+    before = (mask.cumsum(1) == 1) & mask
+    return torch.zeros_like(mask, dtype=kind).masked_fill(~before, NEVER)
 
 
 def onward(place: Tensor, energies: Tensor, real: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What ONNX calls our recurrences."""
+"""What ONNX calls our recurrences, and one of torch's sums."""
 
 from collections.abc import Callable
 from typing import Any
@@ -88,7 +88,26 @@ def look(  # noqa: PLR0913, PLR0917
     return r  # type: ignore[no-any-return]
 
 
+def logcumsumexp(xs: Any, dim: int) -> Any:
+    """log Σ_{i ≤ j} e^x_i along the last axis, each sum with a maximum of its own: one for all of
+    them would lose what is far below it.
+    """
+    size = op.Squeeze(op.Shape(xs, start=-1))
+    places = op.Range(op.Constant(value_int=0), size, op.Constant(value_int=1))
+    last, first = op.Constant(value_ints=[-1]), op.Constant(value_ints=[0])
+    before = op.LessOrEqual(op.Unsqueeze(places, first), op.Unsqueeze(places, last))  # (S, S)
+    low = op.Constant(value_float=-3.4028234e38)
+    each = op.Where(before, op.Unsqueeze(xs, op.Constant(value_ints=[-2])), low)
+    top = op.ReduceMax(each, last, keepdims=1)
+    total = op.Log(op.ReduceSum(op.Exp(op.Sub(each, top)), last, keepdims=0))
+    return op.Add(total, op.Squeeze(top, last))
+
+
 def table() -> dict[Callable[..., Any], Callable[..., Any]]:
     """Our operators and their translations, as the exporter wants them."""
     ours = torch.ops.dragoman
-    return {ours.recurrence.default: recurrence, ours.look.default: look}
+    return {
+        ours.recurrence.default: recurrence,
+        ours.look.default: look,
+        torch.ops.aten.logcumsumexp.default: logcumsumexp,
+    }
