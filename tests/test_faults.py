@@ -284,7 +284,7 @@ def test_6_no_pickle_is_read_or_written(tmp_path: Path, monkeypatch: pytest.Monk
         ("train.learning_rate=3", "'learning_rate' in train (did you mean 'train.lr'?)"),
         ("train.batch=3", "did you mean 'train.batch_size' or 'train.batch_tokens'?"),
         ("model.decoder.num_layers=3", "did you mean 'model.decoder.layers'?"),
-        ("train.dropout=0.3", "did you mean 'model.encoder.dropout' or 'model.decoder.dropout'?"),
+        ("train.dropout=0.3", "did you mean 'model.encoder.dropout' or 'model.decoder.dropout' or"),
         ("model.decoder.layer=2", "did you mean 'layers'"),
         ("search.beem=2", "did you mean 'beam'"),
         (
