@@ -225,6 +225,7 @@ def _labels() -> dict[str, ModelSpec]:
     found["still-video"] = ModelSpec(encoder=video, decoder=StillSpec(pool="mean"), head=head)
     found["aligned"] = ModelSpec(encoder=text, decoder=AlignedSpec(), head=head)
     found["aligned-hidden"] = ModelSpec(encoder=text, decoder=AlignedSpec(hidden=5), head=head)
+    found["aligned-whole"] = ModelSpec(encoder=text, decoder=AlignedSpec(whole=True), head=head)
     return found
 
 

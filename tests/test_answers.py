@@ -102,10 +102,13 @@ def test_weights_over_a_reversed_source_come_in_its_own_order(signs: str, turned
 
 
 def test_tags_of_all_dialects_are_judged_by_entities() -> None:
+    from dragoman.config import resolve
+
     for line in ("O B-PER I-PER", "O B-PER M-PER E-PER S-LOC", "U-LOC B-X L-X"):
         field = TextField.learn(TextSpec(units="word"), [line])
         fields = type("Fields", (), {"target": field, "source": None})()
-        assert usual(fields)[-1] == "f1-entity"
+        assert usual(resolve("tag"), fields)[-1] == "f1-entity"
+        assert usual(resolve("tag-and-label"), fields)[:2] == ["accuracy-last", "f1-entity"]
 
 
 def test_many_dev_rows_are_judged_from_all_over_the_file(tmp_path: Path) -> None:

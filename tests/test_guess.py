@@ -144,6 +144,17 @@ def test_few_rows_of_fewer_labels_are_labels() -> None:
     assert of_rows(some).recipe == "classify"
 
 
+def test_a_label_behind_the_tags_is_seen() -> None:
+    draw = random.Random(1)
+    rows = [(*tags(draw), draw.choice(["Play", "Rate"])) for _ in range(600)]
+    found = of_rows(rows)
+    assert found.recipe == "tag"
+    assert "-r tag-and-label --columns 1,2+3" in found.hint
+    assert (
+        of_rows([(words, f"{tag} {label}") for words, tag, label in rows]).recipe == "tag-and-label"
+    )
+
+
 def test_one_row_amiss_leaves_tags_tags() -> None:
     draw = random.Random(1)
     rows = [tags(draw) for _ in range(2000)]

@@ -37,6 +37,7 @@ FAST = (
     "several-gate",
     "still-attention",
     "aligned-hidden",
+    "aligned-whole",
 )
 TEXTS = ["a", "ab", "abcde" * 3, "eddcbax", "ccc"]
 

@@ -272,6 +272,7 @@ def test_gradients_reach_every_weight_of_labels(spec: ModelSpec) -> None:
     model, given = make(spec), source(spec)
     steps = 1 if model.decoder.ends == "once" else 5
     targets = torch.tensor([[4, 5, 6, 3, 2], [6, 6, 2, 0, 0], [5, 2, 0, 0, 0]])[:, :steps]
+    targets = torch.cat([targets[:, :1]] * model.decoder.beyond + [targets], 1)
     loss, _ = model.loss(given, padded(targets))
     loss.total.backward()
     still = {n for n, p in model.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0}

@@ -192,7 +192,16 @@ def test_the_order_and_number_of_references_change_nothing(
 ) -> None:
     written, wanted = [answer for answer, _ in exam], [several for _, several in exam]
     mirrored = [[*several, *several][::-1] for several in wanted]
-    for name in [*RATES, "exact", "accuracy", "rouge1", "rougeL", "f1-entity", "bleu"]:
+    for name in [
+        *RATES,
+        "exact",
+        "accuracy",
+        "accuracy-last",
+        "rouge1",
+        "rougeL",
+        "f1-entity",
+        "bleu",
+    ]:
         measure = METRICS[name]
         value = measure(written, wanted).value
         assert measure(written, mirrored).value == pytest.approx(value), name
@@ -293,6 +302,12 @@ CONLL = [  # gold and answer of three sentences; hits: 2 of 4 answers, of 5 gold
     ("B-ORG I-ORG I-ORG O", "B-ORG I-ORG O O"),
     ("O B-LOC B-LOC", "O B-LOC O"),
 ]
+
+
+def test_the_label_of_the_whole_is_the_last_word() -> None:
+    answers = ["O O Play", "Rate ", "O Play", ""]
+    gold: list[str | list[str]] = ["B-x O Play", ["O Play", "O Rate"], "O Rate", ""]
+    assert metrics.accuracy_last(answers, gold).value == 75
 
 
 def test_entities_of_a_known_example() -> None:

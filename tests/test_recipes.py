@@ -79,7 +79,7 @@ def rows_for(name: str, folder: Path) -> list[tuple[str, ...]]:
             else f"{string.ascii_lowercase[i]} {words(count)}"
             for spec in known.source_specs.values()
         ]
-        answers = {"aligned": words(count + 1), "still": words(1)}
+        answers = {"aligned": words(count + 1 + known.beyond), "still": words(1)}
         rows.append((*sources, answers.get(kind, f"{i} {words(int(chance.integers(1, 6)))}")))
     return rows
 

@@ -153,6 +153,23 @@ def test_columns_by_number_and_name(put):
     assert list(read_table(put("p.txt", "a\tb\tc\n"), columns=[3])) == [("c",)]
 
 
+def test_columns_can_be_joined(put):
+    text = "de\ten\tkind\tde+en\nja\tyes\tA\tB\nno\tno\t\tC\n"
+    tsv, csv_ = put("p.tsv", text), put("p.csv", text.replace("\t", ","))
+    jsonl = put("p.jsonl", '{"de": "ja", "en": "yes", "kind": "A", "de+en": "B"}\n')
+    for name in (tsv, csv_):
+        assert list(read_table(name, columns=["de", "en+kind"])) == [("ja", "yes A"), ("no", "no")]
+        assert list(read_table(name, columns=["de+en"])) == [("B",), ("C",)]  # as it is called
+    assert list(read_table(jsonl, columns=["kind+de", 2])) == [("A ja", "yes")]
+    assert list(read_table(tsv, columns=[1, "2+3"]))[1] == ("ja", "yes A")
+    with pytest.raises(UserError, match=r"no column 'kin' \(did you mean 'kind'\?\)"):
+        read_table(csv_, columns=["de+kin"])
+    with pytest.raises(UserError, match="too few columns"):
+        read_table(put("q.tsv", "a\tb\n"), columns=[1, "2+3"])
+    with pytest.raises(UserError, match="no column 0"):
+        read_table(tsv, columns=[1, "0+2"])
+
+
 def test_csv_record_over_several_lines_has_the_number_of_its_first(put):
     table = read_table(
         put("p.csv", 'a,b\n"x\n\ny",1\nz,"say ""hi"", you"\n5" disk,"",\n'), on_bad="skip"

@@ -94,10 +94,12 @@ def asked(texts: Texts, questions: Texts, answers: Texts) -> bool:
     return 2 * asked > len(questions) and brief
 
 
-def tagged(sources: Texts, targets: Texts) -> bool:
-    """Whether each word has its tag, in nearly all rows: training names those that are amiss."""
+def tagged(sources: Texts, targets: Texts, more: int = 0) -> bool:
+    """Whether each word has its tag, and so many come after, in nearly all rows: training names
+    those that are amiss.
+    """
     pairs = [(a.split(), b.split()) for a, b in zip(sources, targets, strict=True)]
-    even = [(a, b) for a, b in pairs if len(a) == len(b)]
+    even = [(a, b) for a, b in pairs if len(a) + more == len(b)]
     if length(sources) < SHORT or len(even) < (1 - ASTRAY) * len(pairs):
         return False
     words, tags = ({word for pair in even for word in pair[side]} for side in (0, 1))

@@ -58,7 +58,8 @@ def check_data(data: Mapping[str, Any], recipe: str | None = None) -> tuple[list
     lost = _lost(table, named)
     lines += lost[:SHOWN]
     lines += [f"  {many(len(lost), 'file')} cannot be found"] if lost else []
-    uneven = _uneven(table) if config and config.model.decoder.kind == "aligned" else 0
+    aligned = config and config.model.decoder.kind == "aligned"
+    uneven = _uneven(table, config.beyond) if config and aligned else 0
     lines += [f"  {many(uneven, 'row')} without one tag for each symbol"] if uneven else []
     if not recipe and found.why:
         lines.append(f"  train would choose the recipe {found.name}: {found.why}")
@@ -99,10 +100,10 @@ def _width(spec: DataSpec) -> int:
     return max(2, len(spec.train if kind == "parallel" else columns_of(spec.train, kind)))
 
 
-def _uneven(table: Table) -> int:
-    """Rows whose words and tags are not as many."""
+def _uneven(table: Table, more: int) -> int:
+    """Rows whose words and tags are not as many, with so many tags on top."""
     rows = zip(table.columns[0], table.columns[-1], strict=True)
-    return sum(len(words.split()) != len(tags.split()) for words, tags in rows)
+    return sum(len(words.split()) + more != len(tags.split()) for words, tags in rows)
 
 
 def _describe(column: Sequence[str]) -> str:

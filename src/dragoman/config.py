@@ -176,6 +176,19 @@ class Config(Spec):
             raise ValueError("positions are those of the text: set data.source.reverse=false")
         return self
 
+    @model_validator(mode="after")
+    def _a_whole_has_an_end(self) -> typing.Self:
+        if self.beyond and getattr(self.data.source, "signs", "none") != "end":
+            raise ValueError(
+                "model.decoder.whole is read where a text ends: it needs data.source.signs=end"
+            )
+        return self
+
+    @property
+    def beyond(self) -> int:
+        """How many symbols a tagger writes on top of one for each place of the source."""
+        return int(getattr(self.model.decoder, "whole", False))
+
     @property
     def reads_source(self) -> bool:
         return bool(self.model.encoder.kind != "nothing")

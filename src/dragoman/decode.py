@@ -200,7 +200,8 @@ def _limits(loaded: Loaded, queries: list[Query], options: SearchSpec) -> Tensor
     if ends == "once":
         return torch.ones_like(lengths)
     if ends == "source":
-        return lengths - next(iter(loaded.fields.sources.values())).signs
+        signs = next(iter(loaded.fields.sources.values())).signs
+        return lengths - signs + loaded.model.decoder.beyond
     most = loaded.fields.target.spec.max_length
     if not loaded.fields.sources:  # a prompt comes on top
         return lengths + (options.max_length or max(most, options.min_length))

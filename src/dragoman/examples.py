@@ -122,23 +122,25 @@ def _uneven(
 ) -> npt.NDArray[np.bool_]:
     """Rows whose source and target do not have the same number of places, by policy."""
     reader = next(iter(fields.sources.values()))
-    here, there = rows.sources[0].lengths - reader.signs, rows.target.lengths - 1
+    here = rows.sources[0].lengths - reader.signs
+    there = rows.target.lengths - 1 - config.beyond
     uneven = here != there
     places = "symbols" if isinstance(reader, TextField) else "places"
     if uneven.any() and config.data.on_bad_line == "error":
         at = int(np.flatnonzero(uneven)[0])
         where = f"{table.name}:{table.lines[at]}"
-        raise UserError(miscounted(where, int(here[at]), int(there[at]), places))
+        raise UserError(miscounted(config, where, int(here[at]), int(there[at]), places))
     if uneven.any():
         told = many(int(uneven.sum()), "training row")
         say(f"data: {told} left out (not one tag for each of the {places})")
     return np.asarray(uneven)
 
 
-def miscounted(where: str, here: int, there: int, places: str = "symbols") -> str:
+def miscounted(config: Config, where: str, here: int, there: int, places: str = "symbols") -> str:
     """What is wrong with a row that has more tags than places, or fewer."""
+    last = " before the label of the whole" if config.beyond else ""
     return (
-        f"{where}: {here} {places} but {there} tags; "
+        f"{where}: {here} {places} but {max(there, 0)} tags{last}; "
         "correct the line, or leave such lines out with --on-bad-line skip"
     )
 

@@ -200,7 +200,10 @@ def _of_senses(source: Texts, target: Texts, third: Texts = ()) -> _Found | None
 
 def _of_three(first: Texts, second: Texts, last: Texts) -> _Found | None:
     found, kinds = None, len(set(last))
-    if tagged(first, second):
+    if tagged(first, second) and labels(first, last):
+        hint = "-r tag-and-label --columns 1,2+3 learns the labels of the third column, too"
+        found = _of_two(first, second)._replace(hint=hint)
+    elif tagged(first, second):
         pass  # what comes third is beside the point
     elif features(second) and spelled(first) and spelled(last):
         found = _Found("inflect", "the second column is of features", (1, 2, 3))
@@ -228,6 +231,8 @@ def _of_two(source: Texts, target: Texts) -> _Found:
         found = _Found("classify", f"answers are {len(set(target))} labels")
     elif tagged(source, target):
         found = _Found("tag", "each word has its tag")
+    elif tagged(source, target, more=1):
+        found = _Found("tag-and-label", "each word has its tag, and the text a label")
     elif settle(TextSpec(), target).units != "subword":
         found = _Found("transduce", "answers are words or short strings")
     elif spelled(source):

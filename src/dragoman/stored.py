@@ -143,11 +143,11 @@ def _encoded(
 
 def _uneven(config: Config, line: Line, reader: TextField, ids: list[list[int]]) -> bool:
     """Whether a row has not one tag for each symbol, and such rows are left out."""
-    if not _tags(config) or len(ids[0]) - reader.signs == len(ids[-1]) - 1:
+    here, there = len(ids[0]) - reader.signs, len(ids[-1]) - 1 - config.beyond
+    if not _tags(config) or here == there:
         return False
     if config.data.on_bad_line == "error":
-        here, there = len(ids[0]) - reader.signs, len(ids[-1]) - 1
-        raise UserError(miscounted(f"{line.name}:{line.line}", here, there))
+        raise UserError(miscounted(config, f"{line.name}:{line.line}", here, there))
     return True
 
 

@@ -68,7 +68,7 @@ def watched(config: Config, fields: Fields) -> str:
     if metric == "auto":
         if not config.reads_source:
             return "perplexity"
-        return usual(fields, config.search.valid)[-1]
+        return usual(config, fields)[-1]
     if metric not in known:
         raise UserError(f"train.metric: there is no metric '{metric}'{did_you_mean(metric, known)}")
     if metric in WRITTEN and not config.reads_source:
@@ -76,17 +76,19 @@ def watched(config: Config, fields: Fields) -> str:
     return metric
 
 
-def usual(fields: Fields, valid: str = "none") -> list[str]:
+def usual(config: Config, fields: Fields) -> list[str]:
     """What people look at for such a target; the last tells most about progress."""
     units = fields.target.spec.units
     if units == "position":
-        return ORDERS[valid]
+        return ORDERS[config.search.valid]
     if units in ("subword", "label"):
         return ["chrf", "bleu"] if units == "subword" else ["f1-macro", "accuracy"]
     if units != "word":
         return ["exact", "cer"]
-    if all(re.fullmatch(TAG, symbol) for symbol in fields.target.units.symbols):
-        return ["exact", "f1-entity"]
+    tags = [re.fullmatch(TAG, symbol) for symbol in fields.target.units.symbols]
+    if config.beyond or all(tags):
+        marked = ["f1-entity"] if any(tags) else []
+        return ["accuracy-last", *marked, "exact", "wer"] if config.beyond else ["exact", *marked]
     source = fields.source
     if source is not None and source.spec.kind in CAPTIONED:
         return ["bleu1", "bleu4", "rouge-captions", "cider"]
@@ -117,7 +119,7 @@ def spread(count: int, most: int) -> list[int]:
 def evaluate(corpus: Corpus, model: Model, metric: str) -> Evaluation:
     """Likelihood of the dev rows, and metrics of what greedy decoding makes of their sources."""
     model.eval()
-    usually = usual(corpus.fields, corpus.config.search.valid)
+    usually = usual(corpus.config, corpus.fields)
     names = sorted({metric, *usually} - set(LIKELIHOODS))
     figures = likelihood(corpus.dev, model, corpus.config)
     if not figures["loss"] < EXPLODED:

@@ -24,7 +24,7 @@ LABELLED = {"accuracy", "f1-micro", "f1-macro"}  # metrics of one label a line
     "metrics",
     multiple=True,
     help="exact, cer, wer, per, bleu, chrf, ter, rouge1, rouge2, rougeL, bleu1 .. bleu4, "
-    "rouge-captions, cider, accuracy, f1-micro, "
+    "rouge-captions, cider, accuracy, accuracy-last, f1-micro, "
     "f1-macro, f1-entity, f1-set; else what fits.",
 )
 @click.option(

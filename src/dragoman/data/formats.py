@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import accumulate, chain, zip_longest
 from operator import itemgetter
 from typing import Literal
 
@@ -33,6 +33,7 @@ def parse(
     names: Sequence[str], kind: Format, columns: Columns, count: int, pad: bool = False
 ) -> Iterator[Parsed]:
     """One row per line of these files, good or bad. `pad` lets parallel files differ in length.
+    A column may be several with blanks between them: "2+3", or "tags+label".
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
@@ -41,6 +42,29 @@ def parse(
     ...     [(values, problem) for values, _, _, problem in parse([file.name], "tsv", None, 2)]
     [(('cat', 'Katze'), ''), (('dog', ''), 'too few columns')]
     """
+    parts = [_parts(names[0], kind, column) for column in columns or ()]
+    if all(len(part) == 1 for part in parts):
+        yield from _parse(names, kind, columns, count, pad)
+        return
+    ends = list(accumulate(map(len, parts)))
+    flat = list(chain(*parts))
+    for values, name, line, problem in _parse(names, kind, flat, len(flat), pad):
+        cells = [values[end - len(part) : end] for part, end in zip(parts, ends, strict=True)]
+        yield tuple(" ".join(filter(None, cell)) for cell in cells), name, line, problem
+
+
+def _parts(name: str, kind: Format, column: int | str) -> list[int | str]:
+    """The columns that one stands for: itself, unless it joins several and none has that name."""
+    parts = column.split("+") if isinstance(column, str) else []
+    if len(parts) < 2 or "" in parts:
+        return [column]
+    names = next(tsv_cells(name), []) if kind == "tsv" else header(name, kind)
+    return [column] if column in names else [int(p) if p.isdecimal() else p for p in parts]
+
+
+def _parse(
+    names: Sequence[str], kind: Format, columns: Columns, count: int, pad: bool
+) -> Iterator[Parsed]:
     if kind in ("parallel", "lines", "running") and columns:
         raise UserError(f"format '{kind}' has no columns to choose from; leave the columns out")
     if kind == "parallel":

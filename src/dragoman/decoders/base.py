@@ -22,6 +22,7 @@ class Decoder(nn.Module):
 
     size: int  # how wide the features are that the head reads
     ends: Ends = "sign"
+    beyond: int = 0  # symbols on top of the source's, where it ends with the source
 
     def prepare(self, enc: Encoded) -> State:
         """What is computed once per source; never reordered or tiled."""

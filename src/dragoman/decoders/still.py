@@ -27,6 +27,7 @@ class AlignedSpec(Spec):
     """Options of the decoder that writes one symbol per position."""
 
     kind: Literal["aligned"] = "aligned"
+    whole: bool = False  # one symbol more, for the source as a whole, read where it ends
     hidden: Size | None = None
     dropout: Rate = 0.0
 
@@ -112,7 +113,8 @@ class Still(Decoder):
 
 class Aligned(Decoder):
     """The t-th symbol is read from the t-th annotation; the end sign from the source's own or,
-    where a source of frames has none, from nothing.
+    where a source of frames has none, from nothing. Where the whole is read at the source's end, a
+    vector of its own stands for what comes after.
     """
 
     ends = "source"
@@ -122,10 +124,16 @@ class Aligned(Decoder):
         if not source.memory:
             raise UserError("tags need something to read: the encoder reads nothing")
         self.layer = Layer(source.memory, spec.hidden, spec.dropout)
-        self.size = self.layer.size
+        self.size, self.beyond = self.layer.size, int(spec.whole)
+        self.after = nn.Parameter(torch.zeros(source.memory)) if spec.whole else None
 
     def prepare(self, enc: Encoded) -> Tensor:
-        return nn.functional.pad(enc.memory * enc.mask.unsqueeze(-1), (0, 0, 0, 1))
+        rows = nn.functional.pad(enc.memory * enc.mask.unsqueeze(-1), (0, 0, 0, 1))
+        if self.after is None:
+            return rows
+        places = torch.arange(rows.size(1), device=rows.device)
+        over = places >= enc.mask.sum(1, keepdim=True)
+        return torch.where(over.unsqueeze(-1), self.after.to(rows), rows)
 
     def start(self, enc: Encoded) -> tuple[Tensor]:
         return (enc.mask.new_zeros(len(enc.mask), dtype=torch.long),)  # the position

@@ -57,7 +57,7 @@ class Exam:
     ) -> "Exam":
         """An exam in the form that this model writes, with the metrics that suit it."""
         cases = gather(sources, references, group)
-        wanted = list(names) or usual(predictor.fields, predictor.config.search.valid)
+        wanted = list(names) or usual(predictor.config, predictor.fields)
         require(wanted)  # before anything is decoded
         return cls(cases, wanted, predictor.fields.target.spec)
 

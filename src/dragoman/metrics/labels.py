@@ -30,6 +30,21 @@ def accuracy(hypotheses: Sequence[object], references: Sequence[object]) -> Coun
     return share_right(hypotheses, alternatives(hypotheses, references))
 
 
+@metric("accuracy-last", "higher")
+def accuracy_last(hypotheses: Sequence[str], references: References) -> Counted:
+    """Share of lines whose last word is right: the label of the whole behind a tag for each word.
+
+    >>> print(accuracy_last(["O B-genre Play", "O O Play"], ["O O Play", "O O Rate"]))
+    accuracy-last 50.00
+    """
+    several = alternatives(hypotheses, references)
+    return share_right(_ends(hypotheses), [_ends(wanted) for wanted in several])
+
+
+def _ends(lines: Sequence[str]) -> list[str]:
+    return [" ".join(line.split()[-1:]) for line in lines]
+
+
 @metric("F1-micro", "higher")
 def f1_micro(hypotheses: Sequence[object], references: Sequence[object]) -> Counted:
     """F1 of all labels together. With one label an item it is the accuracy.

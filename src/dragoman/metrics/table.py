@@ -7,7 +7,7 @@ from dragoman.errors import UserError, did_you_mean
 from dragoman.metrics import orders
 from dragoman.metrics.captions import bleu1, bleu2, bleu3, bleu4, caption_rouge, cider
 from dragoman.metrics.corpus import bleu, chrf, ter
-from dragoman.metrics.labels import accuracy, f1_entity, f1_macro, f1_micro, f1_set
+from dragoman.metrics.labels import accuracy, accuracy_last, f1_entity, f1_macro, f1_micro, f1_set
 from dragoman.metrics.rouge import rouge1, rouge2, rouge_l
 from dragoman.metrics.tally import Better, References, Score, Tally
 from dragoman.metrics.text import cer, exact, per, wer
@@ -53,6 +53,7 @@ METRICS: dict[str, Measure] = {
     "per": per,
     "exact": exact,
     "accuracy": accuracy,
+    "accuracy-last": accuracy_last,
     "f1-micro": f1_micro,
     "f1-macro": f1_macro,
     "f1-entity": f1_entity,

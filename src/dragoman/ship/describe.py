@@ -51,6 +51,7 @@ def describe(loaded: Loaded) -> dict[str, Any]:
         "writer": f"dragoman {__version__}",
         "recipe": loaded.config.recipe,
         "ends": loaded.model.decoder.ends,
+        "beyond": loaded.model.decoder.beyond,
         "copies": head.copies,
         "points": head.points,
         "sources": [column(name, field) for name, field in fields.sources.items()],

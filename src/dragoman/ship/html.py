@@ -26,7 +26,7 @@ OPTIONS = {  # of parts, those that the runtime heeds or that matter in training
     *("kind", "cell", "reset", "hidden", "layers", "dropout", "recurrent_dropout", "residual"),
     *("embedding", "bidirectional", "summary", "parts", "size", "fuse", "tied", "score", "when"),
     *("feed", "coverage", "local", "context", "start", "readout", "readout_size", "readout_word"),
-    "pool",
+    *("pool", "whole"),
 }
 KNOWN = {
     "encoder": ("text", "nothing", "several"),

@@ -42,12 +42,12 @@ class Translator {
   }
 
   rules(first, copied, options) {
-    const { ends, target } = this.about;
+    const { ends, beyond, target } = this.about;
     const length = first.length;
     const rules = { limited: ends !== "once", least: options.min_length, most: 1, own: null, prompt: [] };
     rules.grams = options.no_repeat_ngram;
     rules.signs = ends === "once" ? [PAD, BOS, UNK] : [PAD, BOS];
-    if (ends === "source") rules.least = rules.most = length - this.sources[0].signs;
+    if (ends === "source") rules.least = rules.most = length - this.sources[0].signs + beyond;
     else if (ends === "sign" && !this.sources.length) {
       rules.prompt = first;
       rules.least = length + options.min_length;

@@ -173,11 +173,12 @@ class Unmoved {
     this.mix = weights.has(`${mix}.weight`) ? new Linear(weights, mix) : null;
     this.attention = attention && new Attention(weights, "decoder.attention", attention);
     this.question = attention && weights.get("decoder.question").data;
+    this.after = weights.has("decoder.after") ? weights.get("decoder.after").data : null;
   }
 
   prepare(enc) {
-    if (this.spec.kind === "aligned") return { rows: enc.memory, weights: null };
-    return { ...this.pool(enc) };
+    if (this.spec.kind !== "aligned") return { ...this.pool(enc) };
+    return { rows: [...enc.memory, this.after ?? enc.memory[0].map(() => 0)], weights: null };
   }
 
   pool({ memory, summary }) {

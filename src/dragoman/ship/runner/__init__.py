@@ -118,7 +118,7 @@ class Runner:
         elif points:
             own = FIRST + counts
         if ends == "source":
-            most = least = lengths - asker.signs
+            most = least = lengths - asker.signs + self.about["beyond"]
         elif ends == "sign" and not asker.sources:  # a prompt comes on top
             most = lengths + (options["max_length"] or max(longest, options["min_length"]))
             least = lengths + options["min_length"]

@@ -1,0 +1,68 @@
+"""A tag for each word and a label for the whole, from the table to the answer."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import dragoman
+from dragoman.check import check_data
+from dragoman.config import resolve
+from dragoman.errors import UserError
+from dragoman.stored import stored_corpus
+
+COLUMNS = {"columns": [1, "2+3"]}
+THINGS = {"jazz": "B-genre", "rock": "B-genre", "rome": "B-place", "oslo": "B-place"}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Sentences with their tags, and what is asked for: the first word and the last tell."""
+    draw, path = random.Random(1), tmp_path / "frames.tsv"
+    lines = []
+    for _ in range(300):
+        verb, thing = draw.choice(["find", "drop"]), draw.choice(list(THINGS))
+        words = [verb, *draw.choices(["the", "some", "my"], k=draw.randint(0, 3)), thing]
+        tags = [THINGS.get(word, "O") for word in words]
+        lines.append(f"{' '.join(words)}\t{' '.join(tags)}\t{verb}-{tags[-1][2:]}\n")
+    path.write_text("".join(lines))
+    return path
+
+
+def test_tags_and_label_are_learnt_at_once(verb: Callable, table: Path, tmp_path: Path) -> None:
+    settings = ["train.max_steps=150", "train.lr=0.01", "model.encoder.hidden=16"]
+    options = [part for setting in settings for part in ("--set", setting)]
+    model = tmp_path / "model"
+    args = ["-r", "tag-and-label", "--columns", "1,2+3", "-o", model, *options]
+    assert verb("train", table, *args).code == 0
+    said = verb("predict", model, stdin=b"drop my my my my rock\n\nfind oslo\n")
+    assert said.out.splitlines()[::2] == ["O O O O O B-genre drop-genre", "O B-place find-place"]
+    judged = verb("evaluate", model, table, "--metric", "accuracy-last", "--metric", "f1-entity")
+    assert judged.code == 0
+    assert [line.split()[1] for line in judged.out.splitlines()[:2]] == ["100.000", "100.000"]
+    many = dragoman.load(model)(["find jazz", "drop the the the rome"], beam=3, n_best=2)
+    found = [len(best.text.split()) for answer in many for best in (answer, *answer.alternatives)]
+    assert found == [3, 3, 6, 6]
+
+
+def test_rows_with_too_few_tags_are_named(table: Path, tmp_path: Path) -> None:
+    with table.open("a") as file:
+        file.write("find some rome\tO O\tfind-place\n")
+    lines, good = check_data({"train": [str(table)], **COLUMNS}, "tag-and-label")
+    assert not good
+    assert any("1 row without one tag for each symbol" in line for line in lines)
+    wanted = r"frames.tsv:301: 3 symbols but 2 tags before the label of the whole"
+    with pytest.raises(UserError, match=wanted):
+        dragoman.train(table, tmp_path / "m", recipe="tag-and-label", config={"data": COLUMNS})
+    store = COLUMNS | {"train": [str(table)], "store": str(tmp_path / "store"), "dev_rows": 8}
+    with pytest.raises(UserError, match=wanted):
+        stored_corpus(resolve("tag-and-label", tree={"data": store}), None, lambda line: None)
+    config = resolve("tag-and-label", tree={"data": store | {"on_bad_line": "skip"}})
+    assert len(stored_corpus(config, None, lambda line: None).train) == 292
+
+
+@pytest.mark.parametrize("setting", ["data.source.signs=none", "data.source.signs=both"])
+def test_a_whole_is_read_at_the_end_sign(setting: str) -> None:
+    with pytest.raises(UserError, match=r"it needs data.source.signs=end"):
+        resolve("tag-and-label", settings=[setting])
