@@ -8,11 +8,12 @@ import argparse
 import json
 import os
 import platform
-import resource
 import shlex
+import signal
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,7 @@ import yaml
 
 HERE = Path(__file__).parent
 DRAGOMAN = [sys.executable, "-m", "dragoman"]
+STOPPED = 143  # what a training ends with that was asked to stop
 
 
 class Task(NamedTuple):
@@ -79,6 +81,17 @@ def train_command(task: Task, data: Path, work: Path) -> list[str]:
     return [*command, "-o", str(task.folder(work))]
 
 
+def train_commands(task: Task, data: Path, work: Path) -> list[list[str]]:
+    """One command, or two where the row's run is first a shorter one that is then lengthened."""
+    command = train_command(task, data, work)
+    if "first_steps" not in task.row:
+        return [command]
+    return [
+        [*command, "--set", f"train.max_steps={task.row['first_steps']}"],
+        [*command, "--resume"],
+    ]
+
+
 def started(row: dict[str, Any]) -> list[str]:
     """`dragoman`, or several processes of it that train one model."""
     if "processes" not in row:
@@ -116,25 +129,33 @@ def train(task: Task, args: Any) -> Cost:
     told = task.folder(args.work) / "minutes.json"
     if told.exists():
         return Cost(*json.loads(told.read_text()))
-    begun, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [*started(task.row), *train_command(task, args.data, args.work), "--overwrite"]
+    begun = time.monotonic()
+    every = train_commands(task, args.data, args.work)
+    busy = sum(run(task, [*started(task.row), *command], args) for command in every)
+    cost = Cost((time.monotonic() - begun) / 60, busy / 60)
+    told.write_text(json.dumps(cost))
+    return cost
+
+
+def run(task: Task, command: list[str], args: Any) -> float:
+    """One training, its output in a file beside its folder; the CPU seconds that it took."""
+    command += [] if "--resume" in command else ["--overwrite"]
     command += ["--set", f"train.device={args.device}"]
     command += ["--set", f"train.max_steps={args.steps}"] if args.steps else []
     log = args.work / f"{task.row['name']}-{task.item}-{task.seed}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
+    limit, begun = min(cap(task.row, args) * 60, threading.TIMEOUT_MAX), time.monotonic()
     with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as running:
-        try:
-            code = running.wait(cap(task.row, args) * 60)
-        except subprocess.TimeoutExpired:  # the best model so far is in the folder
-            running.terminate()
-            code = running.wait() - 143
-    if code:
+        late = threading.Timer(limit, os.kill, (running.pid, signal.SIGTERM))
+        late.daemon = True
+        late.start()
+        _, status, used = os.wait4(running.pid, 0)  # of this one, whatever runs beside it
+        late.cancel()
+        running.returncode = code = os.waitstatus_to_exitcode(status)
+    stopped = code == STOPPED and time.monotonic() - begun >= limit
+    if code and not stopped:  # one that was stopped has left its best model so far
         raise SystemExit(f"{shlex.join(command)}\n{log.read_text()[-2000:]}")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    cost = Cost((time.monotonic() - begun) / 60, busy / 60)
-    told.write_text(json.dumps(cost))
-    return cost
+    return float(used.ru_utime + used.ru_stime)
 
 
 def cap(row: dict[str, Any], args: Any) -> float:
@@ -200,7 +221,10 @@ def measure(row: dict[str, Any], args: Any) -> dict[str, Any]:
         found = list(pool.map(lambda group: list(figures(row, group, args)), groups))
     return {
         "row": row["name"],
-        "command": shlex.join([*told(row), *train_command(every[0], Path("DATA"), Path("runs"))]),
+        "command": " && ".join(
+            shlex.join([*told(row), *command])
+            for command in train_commands(every[0], Path("DATA"), Path("runs"))
+        ),
         "seeds": sorted({task.seed for task in every}),
         "minutes": round(statistics.mean(cost.wall for cost in costs), 2),
         "cpu_minutes": round(statistics.mean(cost.cpu for cost in costs), 2),
