@@ -41,6 +41,13 @@ def test_tags_and_label_are_learnt_at_once(verb: Callable, table: Path, tmp_path
     judged = verb("evaluate", model, table, "--metric", "accuracy-last", "--metric", "f1-entity")
     assert judged.code == 0
     assert [line.split()[1] for line in judged.out.splitlines()[:2]] == ["100.000", "100.000"]
+    parts = verb("evaluate", model, table, "--by", "label", "--metric", "accuracy-last").out
+    assert {
+        line.split()[0] for line in parts.splitlines() if "-place" in line or "-genre" in line
+    } == {f"{verb}-{kind}" for verb in ("find", "drop") for kind in ("place", "genre")}
+    drawn = verb("plot", "confusion", model, table, "-o", tmp_path / "confusion.svg")
+    assert drawn.code == 0, drawn.err
+    assert "drop-genre" in (tmp_path / "confusion.svg").read_text()
     many = dragoman.load(model)(["find jazz", "drop the the the rome"], beam=3, n_best=2)
     found = [len(best.text.split()) for answer in many for best in (answer, *answer.alternatives)]
     assert found == [3, 3, 6, 6]

@@ -10,6 +10,7 @@ from dragoman.data.fields import TextField
 from dragoman.errors import UserError
 from dragoman.evaluate.cases import columns
 from dragoman.evaluate.exam import Exam
+from dragoman.metrics.labels import last_words
 from dragoman.predict import Predictor
 
 BUCKETS = 5  # of length: about as many inputs in each
@@ -76,7 +77,10 @@ def _length(exam: Exam, predictor: Predictor | None) -> list[Part]:
 
 
 def _label(exam: Exam, predictor: Predictor | None) -> list[Part]:
-    return by_label([_first(several[0]) for several in exam.wanted])
+    wanted = [several[0] for several in exam.wanted]
+    if predictor is not None and predictor.config.beyond:  # a label behind the tags
+        return by_label(last_words(wanted))
+    return by_label([_first(text) for text in wanted])
 
 
 def _tag(exam: Exam, predictor: Predictor | None) -> list[Part]:

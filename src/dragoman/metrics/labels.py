@@ -38,10 +38,11 @@ def accuracy_last(hypotheses: Sequence[str], references: References) -> Counted:
     accuracy-last 50.00
     """
     several = alternatives(hypotheses, references)
-    return share_right(_ends(hypotheses), [_ends(wanted) for wanted in several])
+    return share_right(last_words(hypotheses), [last_words(wanted) for wanted in several])
 
 
-def _ends(lines: Sequence[str]) -> list[str]:
+def last_words(lines: Sequence[str]) -> list[str]:
+    """The last word of each line, where a label stands behind tags."""
     return [" ".join(line.split()[-1:]) for line in lines]
 
 
