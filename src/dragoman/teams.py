@@ -31,7 +31,8 @@ def team(first: Loaded, others: Sequence[Loaded] = (), lm: Loaded | None = None)
     for other in others:
         if len(other.fields.sources) != len(first.fields.sources):
             raise UserError("the models of an ensemble must read the same number of columns")
-        if other.model.decoder.ends != first.model.decoder.ends:
+        ours, another = first.model.decoder, other.model.decoder
+        if (ours.ends, ours.beyond) != (another.ends, another.beyond):
             raise UserError("the models of an ensemble must write the same kind of answer")
         if other.model.head.copies and not _copies_alike(first, other):
             raise UserError("a model that copies needs a first model that copies the same symbols")
