@@ -12,6 +12,7 @@ import torch
 
 from dragoman.device import pick_device
 from dragoman.kernels.contract import Given
+from dragoman.kernels.widths import multiples
 from test_recurrence import learned, outcome, plainly, problem
 
 CASES = list(product(("gru", "lstm"), ("before", "fed"), ("mlp", "dot"), (1, 2), (False, True)))
@@ -176,6 +177,8 @@ def main() -> None:
     pick_device(device)  # turns cuDNN's coarse products off
     wrong = adams(device) + sequences(device) + entropies(device)
     wrong += recurrences(device) + lowered(device)
+    with multiples(of=8):
+        wrong += [f"widened: {one}" for one in sequences(device) + recurrences(device)]
     print("\n".join(wrong) or "all is right")
     sys.exit(bool(wrong))
 

@@ -1,5 +1,6 @@
 """The same on a GPU: these skip, visibly, where there is none."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from dragoman.encoders import TextSpec
 from dragoman.errors import DragomanError
 from dragoman.heads import VocabularySpec
 from dragoman.kernels import sequence
+from dragoman.kernels.widths import multiples
 from dragoman.model import ModelSpec, build
 from dragoman.stepping import Stepper
 from models import FEW, make, source
@@ -74,13 +76,14 @@ def test_training_learns_on_a_gpu_and_answers_on_a_cpu(precision: str, tmp_path:
 # --- training steps as graphs
 
 
-def stepper(**changes: object) -> Stepper:
+def stepper(sizes: tuple[int, int, int] = (16, 16, 32), **changes: object) -> Stepper:
     torch.manual_seed(0)
+    embedding, read, written = sizes
     spec = ModelSpec(
-        encoder=TextSpec(cell="gru", embedding=16, hidden=16, dropout=0.0),
-        attention=AttentionSpec(size=16),
-        decoder=RecurrentSpec(cell="gru", hidden=32, dropout=0.0, readout_size=16),
-        head=VocabularySpec(embedding=16),
+        encoder=TextSpec(cell="gru", embedding=embedding, hidden=read, dropout=0.0),
+        attention=AttentionSpec(size=read),
+        decoder=RecurrentSpec(cell="gru", hidden=written, dropout=0.0, readout_size=read),
+        head=VocabularySpec(embedding=embedding),
     )
     device = pick_device("cuda")
     settings = TrainSpec(**({"precision": "fp32", "lr": 0.01} | changes))
@@ -122,6 +125,18 @@ def test_recorded_steps_are_the_steps(changes: dict) -> None:
         for name, tensor in fast.average.tensors.items():
             assert (tensor - slow.average.tensors[name]).abs().max() < 0.02
     assert fast.listen() == pytest.approx(slow.listen(), rel=2e-3)
+
+
+def test_sizes_that_do_not_suit_a_gpu_are_widened_in_recorded_steps() -> None:
+    groups, courses = [[batch] for batch in batches(4)] * 5, []
+    for step in (None, 1):
+        run = stepper(precision="bf16", sizes=(18, 30, 44))
+        with nullcontext() if step is None else multiples(of=step):
+            courses.append(course(run, groups))
+        assert run.recorder is not None
+        assert run.recorder.tapes
+    assert np.allclose(*courses, rtol=0.03)
+    assert courses[0][-1] < courses[0][0]
 
 
 def test_chance_is_drawn_anew_for_each_recorded_step() -> None:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU: the tests there, then the training benchmark.
+# Everything that needs a GPU: the tests there, then the training benchmark, then sizes widened inside or not.
 #   benchmarks/speed/gpu.sh OUTPUT_FOLDER
 # PYTHONPATH must find the package and its tests.
 set -uo pipefail
@@ -7,3 +7,4 @@ out=${1:?usage: benchmarks/speed/gpu.sh OUTPUT_FOLDER}
 here=$(cd "$(dirname "$0")" && pwd)
 python -m pytest -q -x --no-header -p no:cacheprovider "$here/../../tests/test_gpu.py" 2>&1 | tail -40
 python "$here/train_step.py" cuda --out "$out/train_cuda.json"
+python "$here/train_step.py" cuda --only sizes --out "$out/sizes_cuda.json"

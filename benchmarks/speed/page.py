@@ -172,6 +172,17 @@ def steps() -> list[str]:
     return lines
 
 
+def sizes() -> list[str]:
+    """Training steps with sizes as they are, and widened inside to multiples of 64."""
+    lines = ["| | | as they are, ms | widened, ms | ratio |", "|---|---|---|---|---|"]
+    for device, told in (("cpu", "CPU"), ("cuda", "GPU")):
+        if (path := HERE / "results" / f"sizes_{device}.json").exists():
+            for one in json.loads(path.read_text("utf-8")):
+                times = f"{one['plain_ms']:,.1f} | {one['widened_ms']:,.1f} | {one['ratio']:.2f}"
+                lines.append(f"| {told} | {one['name']}, {one['precision']} | {times} |")
+    return lines
+
+
 def profile() -> list[str]:
     """What `profile_cpu.py` printed."""
     return (HERE / "results" / "profile_cpu.md").read_text("utf-8").strip().splitlines()
@@ -180,6 +191,7 @@ def profile() -> list[str]:
 PARTS = {
     "training on a GPU": gpu_page.training,
     "training on a CPU": steps,
+    "sizes": sizes,
     "decoding and peers": peers,
     "where the time goes on a CPU": profile,
     "searches on a GPU": gpu_page.decoding,

@@ -3,6 +3,7 @@
     python benchmarks/speed/train_step.py cpu              # one thread, minutes
     python benchmarks/speed/train_step.py cuda --out train_cuda.json
     python benchmarks/speed/train_step.py cuda --only growth
+    python benchmarks/speed/train_step.py cuda --only sizes     # as they are, and widened inside
 
 Both sides train the same model on the same batches in the same precision, with dropout, clipping
 and Adam. `plain` is the loop over cells, attention and loss as anybody would write them in torch,
@@ -30,6 +31,7 @@ from dragoman.data.batches import Batch, Budget, Examples, Ragged, plan
 from dragoman.decoders import RecurrentSpec
 from dragoman.encoders import TextSpec
 from dragoman.heads import VocabularySpec
+from dragoman.kernels.widths import multiples
 from dragoman.model import Model, ModelSpec, build
 from dragoman.stepping import Stepper
 
@@ -163,6 +165,40 @@ def compare(
     return found
 
 
+def widening(name: str, size: Size, device: str, precision: str) -> dict[str, Any]:
+    """Steps at sizes as they are against the same widened inside to multiples of 64, in turns."""
+    corpus, rows = examples(size, 12 if device == "cuda" else 3)
+    found: dict[int, list[float]] = {1: [], 64: []}
+    sides = {step: Side(text_model(size), device, precision, plain=False) for step in found}
+    given = [corpus.batch(r) for r in rows]
+    ready = {step: [side.stepper.prepare(b) for b in given] for step, side in sides.items()}
+    for turn in range(5):
+        for step, side in sides.items():
+            with multiples(of=step):
+                seconds, _ = side.run(ready[step])
+            if turn > 1 or (turn and device == "cpu"):  # the first ones record graphs
+                found[step].append(1000 * seconds / len(given))
+    plain, wide = (statistics.median(times) for times in found.values())
+    print(
+        f"{name:<34} {precision:<5} {plain:9.3f} {wide:9.3f} ms {plain / wide:7.2f} x", flush=True
+    )
+    told = {"name": name, "device": device, "precision": precision, **size._asdict()}
+    return told | {"plain_ms": plain, "widened_ms": wide, "ratio": plain / wide}
+
+
+def all_widenings(device: str) -> list[dict[str, Any]]:
+    """Sizes that are no multiples of 64: of 8 only, of 4, odd ones."""
+    base = M30K if device == "cuda" else Size(4000, rows=64)
+    sizes = {n: base._replace(embedding=n, hidden=n, readout=n) for n in (100, 250, 300, 500, 620)}
+    cases = [(f"sizes of {n}", size) for n, size in sizes.items()]
+    if device == "cuda":
+        cases += [(f"hidden {n}", base._replace(hidden=n)) for n in (488, 1000, 999)]
+        cases.append(
+            ("WMT size, 620 and 1000", WMT._replace(embedding=620, hidden=1000, readout=620))
+        )
+    return [widening(*case, device, kind) for case in cases for kind in ("bf16", "fp32")]
+
+
 def pipeline(size: Size) -> dict[str, Any]:
     """How long a batch takes to make, and how much of that a step has to wait for."""
     corpus, rows = examples(size, 60)
@@ -219,13 +255,15 @@ def suite(device: str, only: str, out: Path | None) -> list[dict[str, Any]]:
             out.write_text(json.dumps(found, indent=1) + "\n")
     if device == "cuda" and only in ("all", "main"):
         found.append(pipeline(M30K))
+    if only == "sizes":
+        found = all_widenings(device)
     return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("device", choices=["cpu", "cuda"])
-    parser.add_argument("--only", choices=["all", "main", "growth"], default="all")
+    parser.add_argument("--only", choices=["all", "main", "growth", "sizes"], default="all")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     if options.device == "cpu":

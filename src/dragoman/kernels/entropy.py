@@ -13,11 +13,11 @@ from dragoman.kernels.choice import has_native, has_triton
 from dragoman.kernels.contract import full
 from dragoman.kernels.packed import halved
 from dragoman.kernels.products import laid, outer, total
+from dragoman.kernels.widths import FULL, spread, wide
 
 SCORES = {"cpu": 1 << 22, "cuda": 1 << 28}  # as many at a time; a GPU wants few large products
 # features (n, F) and targets -> the gradient of their scores; what is minimised and −Σ log p (2,)
 Sloper = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-PAD_TO = 64  # rows of scores begin at multiples of it: products of unaligned rows are slow on a GPU
 
 
 def cross_entropy(
@@ -36,6 +36,8 @@ def cross_entropy(
     """
     device = features.device.type
     kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else features.dtype
+    size, wider = features.size(1), wide(features.size(1), features)
+    features, weight = spread(features, size, wider), spread(weight, size, wider)
     with torch.autocast(device, enabled=False):
         return _Entropy.apply(features, weight, bias, targets, smoothing, kind)  # type: ignore[no-untyped-call,no-any-return]
 
@@ -89,7 +91,7 @@ def _sloper(weight: Tensor, bias: Tensor, smoothing: float, by: Tensor) -> Slope
     slopes = _fused if has_triton(weight.device, kind) else _plain
 
     def slope(x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        room = x.new_empty(len(x), -(-size // PAD_TO) * PAD_TO)[:, :size]
+        room = x.new_empty(len(x), -(-size // FULL) * FULL)[:, :size]
         scores = torch.addmm(plus, x, by.t(), out=room)
         return scores, slopes(scores, targets, smoothing)
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from dragoman.kernels.contract import full
 from dragoman.kernels.fused_cells import GRU, LSTM
 from dragoman.kernels.plain import Past
+from dragoman.kernels.widths import spread, wide
 
 
 def run(
@@ -24,11 +25,17 @@ def run(
     lengths: Tensor,  # (D * B,)
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Outputs (T, D * B, H), which stay as they were past a row's end, and the last states."""
+    size = state[0].size(1)
+    wider = wide(size, gates)
+    if wider != size:
+        gates, bias, weight = (spread(one, size, wider) for one in (gates, bias, weight))
+        weight = spread(weight, size, wider, dim=1)
+        state = tuple(spread(one, size, wider) for one in state)
     c = state[1] if len(state) > 1 else None
     kind, ends = gates.dtype, lengths.to(torch.int32)
     weights = weight.to(kind).contiguous(), bias.to(kind).contiguous()
     h, *final = _Layer.apply(gates.contiguous(), *weights, state[0].to(kind), c, ends)
-    return h, tuple(final)
+    return h[..., :size], tuple(one[:, :size] for one in final)
 
 
 class _Layer(torch.autograd.Function):

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from dragoman.kernels.choice import has_native
 from dragoman.kernels.packed import Precision, Product, packed
+from dragoman.kernels.widths import spread, wide
 
 FEW = 16  # rows that are not worth it
 
@@ -36,12 +37,24 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     tensor([[3.]])
     """
     learns = torch.is_grad_enabled() and x.numel() >= FEW * x.size(-1) > 0
+    if learns:
+        wider = wide(weight.size(1), x), wide(len(weight), x)
+        if wider != (weight.size(1), len(weight)):
+            return _widened(x, weight, bias, wider)
     if learns and x.is_cuda and bias is not None and x.dtype == weight.dtype == bias.dtype:
         return _Biased.apply(x, weight, bias)  # type: ignore[no-untyped-call,no-any-return]
     if not learns or not has_native(x.device, weight.dtype):
         return functional.linear(x, weight, bias)
     low = lowered(x.device)
     return _Linear.apply(x, weight, bias, low)  # type: ignore[no-untyped-call,no-any-return]
+
+
+def _widened(x: Tensor, weight: Tensor, bias: Tensor | None, wider: tuple[int, int]) -> Tensor:
+    """The same, by larger sizes."""
+    rows, columns = weight.shape
+    weight = spread(spread(weight, columns, wider[0]), rows, wider[1], dim=0)
+    bias = None if bias is None else spread(bias, rows, wider[1])
+    return linear(spread(x, columns, wider[0]), weight, bias)[..., :rows].contiguous()
 
 
 class _Linear(torch.autograd.Function):

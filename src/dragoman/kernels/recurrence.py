@@ -16,12 +16,21 @@ from dragoman.kernels.contract import Given, Grads, Plan, Result, Tape, Track, f
 from dragoman.kernels.parts import Attention, make_attention, make_cell, past
 from dragoman.kernels.products import laid
 from dragoman.kernels.way_back import WayBack
+from dragoman.kernels.widened import Widths, cut, widen
 
 Say = Callable[[Tensor, Tensor], Tensor]  # a state, and where its product goes
 
 
 def run(plan: Plan, given: Given) -> Result:
     """All steps at once."""
+    sizes = Widths.of(given)
+    wider = sizes.wider(given.gates)
+    if wider != sizes:
+        return cut(_run(plan, widen(given, sizes, wider)), sizes)
+    return _run(plan, given)
+
+
+def _run(plan: Plan, given: Given) -> Result:
     tops, weights, features, seen, *states = _Loop.apply(plan, *given.flat())  # type: ignore[no-untyped-call]
     slots = 2 if plan.cell == "lstm" else 1
     grouped = tuple(tuple(states[i : i + slots]) for i in range(0, len(states), slots))
