@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import os
 import pickle
 import sys
 import time
@@ -154,20 +155,56 @@ def test_columns_by_number_and_name(put):
 
 
 def test_columns_can_be_joined(put):
-    text = "de\ten\tkind\tde+en\nja\tyes\tA\tB\nno\tno\t\tC\n"
+    text = "de\ten\tkind\tde+en\nja\tyes\tA\tB\nno\tno\tX\tC\n"
     tsv, csv_ = put("p.tsv", text), put("p.csv", text.replace("\t", ","))
     jsonl = put("p.jsonl", '{"de": "ja", "en": "yes", "kind": "A", "de+en": "B"}\n')
     for name in (tsv, csv_):
-        assert list(read_table(name, columns=["de", "en+kind"])) == [("ja", "yes A"), ("no", "no")]
+        joined = list(read_table(name, columns=["de", "en+kind"]))
+        assert joined == [("ja", "yes A"), ("no", "no X")]
         assert list(read_table(name, columns=["de+en"])) == [("B",), ("C",)]  # as it is called
     assert list(read_table(jsonl, columns=["kind+de", 2])) == [("A ja", "yes")]
     assert list(read_table(tsv, columns=[1, "2+3"]))[1] == ("ja", "yes A")
     with pytest.raises(UserError, match=r"no column 'kin' \(did you mean 'kind'\?\)"):
         read_table(csv_, columns=["de+kin"])
-    with pytest.raises(UserError, match="too few columns"):
+    with pytest.raises(UserError, match=r"too few columns; columns 1,2\+3 are read"):
         read_table(put("q.tsv", "a\tb\n"), columns=[1, "2+3"])
     with pytest.raises(UserError, match="no column 0"):
         read_table(tsv, columns=[1, "0+2"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("tsv", "a\tb\tc\nd\te\tf\n"),
+        ("csv", "s,t,u\na,b,c\nd,e,f\n"),
+        ("jsonl", '{"s": "a", "t": "b", "u": "c"}\n{"s": "d", "t": "e", "u": "f"}\n'),
+    ],
+)
+def test_joined_columns_are_read_in_one_go(kind, text):
+    """What can be read only once loses no row."""
+    columns = [[1, "2+3"], ["s", "t+u"]] if kind != "tsv" else [[1, "2+3"]]
+    for chosen in columns:
+        reader, writer = os.pipe()
+        os.write(writer, text.encode())
+        os.close(writer)
+        found = list(read_table(f"/dev/fd/{reader}", format=kind, columns=chosen))
+        os.close(reader)
+        assert found == [("a", "b c"), ("d", "e f")]
+
+
+def test_an_empty_part_is_a_problem(put):
+    texts = {
+        "p.tsv": "a\tb\tc\nd\te\t\ng\t \t \n",
+        "p.csv": "s,t,u\na,b,c\nd,e,\ng, , \n",
+        "p.jsonl": '{"s": "a", "t": "b", "u": "c"}\n{"s": "d", "t": "", "u": "f"}\n'
+        '{"s": "g", "t": "", "u": ""}\n',
+    }
+    for name, text in texts.items():
+        table = read_table(put(name, text), columns=[1, "2+3"], on_bad="skip")
+        assert list(table) == [("a", "b c")]
+        assert table.problems == {"a part of column '2+3' is empty": 1, "empty target": 1}
+    plain = read_table(put("q.tsv", "a\t2+3\tc\n"), columns=[1, "2+3"])
+    assert list(plain) == [("a", "2+3 c")]  # sums are no names of columns
 
 
 def test_csv_record_over_several_lines_has_the_number_of_its_first(put):

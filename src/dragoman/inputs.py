@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Any
 
 from dragoman.data.formats import USUAL
+from dragoman.data.joins import read
 from dragoman.data.kinds import columns_of, kind_of
 from dragoman.data.rows import BadLines, iter_inputs
 from dragoman.decode import Asked
@@ -109,10 +110,11 @@ class Inputs:
     def complain(self, say: Callable[[str], Any]) -> None:
         """Tell people what was answered though it could not be read."""
         name = "stdin" if self.path == "-" else self.path
+        told = read(self.chosen, self.count)
         for problem, times in self.problems.items():
             say(
                 f"dragoman: {name}: {times} lines: {problem}; what is missing is taken as "
-                f"empty (this model reads {self.count} columns; --on-bad-line error stops there)"
+                f"empty (columns {told} are read; --on-bad-line error stops there)"
             )
 
     def _rows(self) -> Iterator[tuple[str, ...]]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, chain, zip_longest
+from itertools import zip_longest
 from operator import itemgetter
 from typing import Literal
 
 from dragoman.data import arrow
+from dragoman.data.joins import Joins, is_name
 from dragoman.data.lines import decoded, read_lines
 from dragoman.data.quoting import Text, cells_of, records
 from dragoman.errors import UserError, did_you_mean
@@ -42,43 +43,17 @@ def parse(
     ...     [(values, problem) for values, _, _, problem in parse([file.name], "tsv", None, 2)]
     [(('cat', 'Katze'), ''), (('dog', ''), 'too few columns')]
     """
-    parts = [_parts(names[0], kind, column) for column in columns or ()]
-    if all(len(part) == 1 for part in parts):
-        yield from _parse(names, kind, columns, count, pad)
-        return
-    ends = list(accumulate(map(len, parts)))
-    flat = list(chain(*parts))
-    for values, name, line, problem in _parse(names, kind, flat, len(flat), pad):
-        cells = [values[end - len(part) : end] for part, end in zip(parts, ends, strict=True)]
-        yield tuple(" ".join(filter(None, cell)) for cell in cells), name, line, problem
-
-
-def _parts(name: str, kind: Format, column: int | str) -> list[int | str]:
-    """The columns that one stands for: itself, unless it joins several and none has that name."""
-    parts = column.split("+") if isinstance(column, str) else []
-    if len(parts) < 2 or "" in parts:
-        return [column]
-    names = next(tsv_cells(name), []) if kind == "tsv" else header(name, kind)
-    return [column] if column in names else [int(p) if p.isdecimal() else p for p in parts]
-
-
-def _parse(
-    names: Sequence[str], kind: Format, columns: Columns, count: int, pad: bool
-) -> Iterator[Parsed]:
     if kind in ("parallel", "lines", "running") and columns:
         raise UserError(f"format '{kind}' has no columns to choose from; leave the columns out")
     if kind == "parallel":
         yield from _parallel(names, count, pad)
         return
+    chosen = columns or range(1, count + 1)
     for name in names:
         if kind == "tsv":
-            headed = any(isinstance(column, str) for column in columns or ())
-            yield from _cut(
-                name, read_lines(name), _tsv_cells, columns or range(1, count + 1), headed
-            )
+            yield from _cut(name, read_lines(name), _tsv_cells, chosen, any(map(is_name, chosen)))
         elif kind == "csv":
-            texts = records(read_lines(name))
-            yield from _cut(name, texts, cells_of, columns or range(1, count + 1), True)
+            yield from _cut(name, records(read_lines(name)), cells_of, chosen, True)
         elif kind in ("jsonl", "parquet"):
             found = _jsonl(name) if kind == "jsonl" else _parquet(name)
             yield from _named(name, found, columns, count)
@@ -113,6 +88,23 @@ def _cut(
     header = _header(name, texts, split) if headed else None
     if headed and header is None:
         return
+    joins = Joins(columns, header or [])
+    rows = _cells(name, texts, split, joins.flat, header)
+    yield from rows if joins.plain else _joined(rows, joins)
+
+
+def _joined(rows: Iterator[Parsed], joins: Joins) -> Iterator[Parsed]:
+    for cells, name, line, problem in rows:
+        yield joins.values(cells), name, line, problem or joins.gap(cells)
+
+
+def _cells(
+    name: str,
+    texts: Iterator[Text],
+    split: Callable[[str], list[str]],
+    columns: Sequence[int | str],
+    header: list[str] | None,
+) -> Iterator[Parsed]:
     places = _places(name, columns, header)
     needed, width = max(places) + 1, len(header) if header else sys.maxsize
     pick = _picker(places)
@@ -188,16 +180,18 @@ def _parquet(name: str) -> Iterator[Object]:
 
 
 def _named(name: str, objects: Iterable[Object], columns: Columns, count: int) -> Iterator[Parsed]:
-    """Rows of values that have names."""
-    keys: list[str] = []
+    """Rows of values that have names; which, a file's first object decides."""
+    joins, keys = Joins((), ()), list[str]()
     blank = ("",) * len(columns or range(count))
     for line, record, problem in objects:
-        if record is None:
-            yield blank, name, line, problem
+        if record is not None and not keys:
+            joins = Joins(columns or _usual(record, count), list(record))
+            keys = _keys(name, record, joins.flat)
+        if record is None or not keys:
+            yield blank, name, line, problem or "too few columns"
             continue
-        keys = keys or _keys(name, record, columns, count)
-        values, fault = _take(record, keys) if keys else (blank, "too few columns")
-        yield values, name, line, problem or fault
+        cells, fault = _take(record, keys)
+        yield joins.values(cells), name, line, problem or fault or joins.gap(cells)
 
 
 def _object(text: str) -> dict[str, object] | None:
@@ -208,19 +202,21 @@ def _object(text: str) -> dict[str, object] | None:
     return record if isinstance(record, dict) else None
 
 
-def _keys(name: str, record: dict[str, object], columns: Columns, count: int) -> list[str]:
-    """The keys to take, decided at a file's first object; none when it has too few to decide."""
-    known = list(record)
+def _usual(record: dict[str, object], count: int) -> Sequence[int | str]:
+    """The columns to take where nobody chose: those of pairs, or the first."""
     usual = USUAL[:count]
-    if not columns and len(usual) == count and set(usual) <= set(known):
-        return usual
-    wanted = columns or range(1, count + 1)
-    numbers = [column for column in wanted if isinstance(column, int)]
+    return usual if len(usual) == count and set(usual) <= set(record) else range(1, count + 1)
+
+
+def _keys(name: str, record: dict[str, object], columns: Sequence[int | str]) -> list[str]:
+    """The keys to take; none when the record has too few to decide."""
+    known = list(record)
+    numbers = [column for column in columns if isinstance(column, int)]
     if min(numbers, default=1) < 1:
         raise UserError(f"{name}: no column {min(numbers)}; columns are numbered from 1")
     if max(numbers, default=0) > len(known):
         return []
-    return [column if isinstance(column, str) else known[column - 1] for column in wanted]
+    return [column if isinstance(column, str) else known[column - 1] for column in columns]
 
 
 def _take(record: dict[str, object], keys: Iterable[str]) -> tuple[tuple[str, ...], str]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from dragoman.data.files import beside
 from dragoman.data.formats import Columns, Format, Parsed, parse
+from dragoman.data.joins import read
 from dragoman.data.kinds import Paths, check, kind_of, names_of
 from dragoman.data.strings import Strings, Table
 from dragoman.errors import UserError
@@ -38,7 +39,7 @@ _CHUNK = 256  # rows moved to a table at once: enough to be fast, few enough for
 _REMEDIES = {
     "bad UTF-8": "save the file as UTF-8",
     "NUL byte": "save the file as plain text in UTF-8",
-    "too few columns": "{} are read: put a tab between them (a comma in .csv)",
+    "too few columns": "columns {} are read: put a tab between them (a comma in .csv)",
     "too many columns": "quote the values that hold a separator",
     "bad quoting": "put values that hold a quote in quotes and double the quotes inside",
     "invalid JSON": "write one JSON object per line",
@@ -81,7 +82,7 @@ def read_table(
     width = 1 if kind in ("lines", "running") else len(columns or range(count))
     held, lines, problems = [Strings() for _ in range(width)], array("q"), dict[str, int]()
     rows = _beside(parse(names, kind, columns, count), files)
-    parsed = _sift(names, kind, rows, on_bad, allow_empty, problems)
+    parsed = _sift(names, kind, rows, read(columns, count), on_bad, allow_empty, problems)
     while chunk := list(islice(parsed, _CHUNK)):
         texts, _, numbers, _ = zip(*chunk, strict=True)
         lines.extend(numbers)
@@ -132,7 +133,8 @@ def iter_rows(
     kind = kind_of(names, format, columns, count)
     tally = {} if problems is None else problems
     parsed = parse(names, kind, columns, count)
-    for values, name, line, _ in _sift(names, kind, parsed, on_bad, allow_empty, tally):
+    told = read(columns, count)
+    for values, name, line, _ in _sift(names, kind, parsed, told, on_bad, allow_empty, tally):
         yield Row(values, name, line)
 
 
@@ -163,7 +165,7 @@ def iter_inputs(
     for values, name, line, problem in rows:
         if problem and problem != "empty line":
             if on_bad == "error":
-                remedy = _REMEDIES.get(problem, "correct the line").format(len(values))
+                remedy = _REMEDIES.get(problem, "correct the line").format(read(columns, count))
                 raise UserError(f"{name}:{line}: {problem}; {remedy}, or --on-bad-line skip")
             if problems is not None:
                 problems[problem] = problems.get(problem, 0) + 1
@@ -184,6 +186,7 @@ def _sift(
     names: list[str],
     kind: Format,
     parsed: Iterator[Parsed],
+    read: str,
     on_bad: BadLines,
     allow_empty: bool,
     tally: dict[str, int],
@@ -200,7 +203,7 @@ def _sift(
             at, problem = _emptiness(values)
             name = names[at] if kind == "parallel" else name
         if on_bad == "error":
-            remedy = _REMEDIES.get(problem, "correct the line").format(len(values))
+            remedy = _REMEDIES.get(problem, "correct the line").format(read)
             skip = "or leave such lines out with --on-bad-line skip"
             raise UserError(f"{name}:{line}: {problem}; {remedy}, {skip}")
         tally[problem] = tally.get(problem, 0) + 1
