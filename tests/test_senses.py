@@ -191,7 +191,7 @@ def test_rows_that_cannot_be_read_are_named_and_skipped_by_policy(
     assert f"{data}:4: 1,2,banana: not a list of points" in ran.err
     ran = verb(*given, "--on-bad-line", "skip")
     assert ran.code == 0
-    assert "1 row skipped (cannot be read)" in ran.err
+    assert "1 row skipped (cannot be used)" in ran.err
 
 
 def test_what_is_no_kind_is_told() -> None:

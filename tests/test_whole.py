@@ -9,9 +9,13 @@ import pytest
 import dragoman
 from dragoman.check import check_data
 from dragoman.config import resolve
+from dragoman.corpus import load_corpus
+from dragoman.data.rows import table_of
 from dragoman.errors import UserError
+from dragoman.metrics import compute
 from dragoman.stored import stored_corpus
 
+TINY = ["--set", "train.max_steps=2", "--set", "model.encoder.hidden=16"]
 COLUMNS = {"columns": [1, "2+3"]}
 THINGS = {"jazz": "B-genre", "rock": "B-genre", "rome": "B-place", "oslo": "B-place"}
 
@@ -67,6 +71,65 @@ def test_rows_with_too_few_tags_are_named(table: Path, tmp_path: Path) -> None:
         stored_corpus(resolve("tag-and-label", tree={"data": store}), None, lambda line: None)
     config = resolve("tag-and-label", tree={"data": store | {"on_bad_line": "skip"}})
     assert len(stored_corpus(config, None, lambda line: None).train) == 292
+
+
+def test_uneven_rows_are_named_wherever_they_are_read(
+    verb: Callable, table: Path, tmp_path: Path
+) -> None:
+    model, bad = tmp_path / "model", tmp_path / "bad.tsv"
+    bad.write_text("find oslo\tO B-place\tfind-place\nfind my rome\tO O\tfind-place\n")
+    args = ["-r", "tag-and-label", "--columns", "1,2+3", "-o", model, *TINY]
+    why = f"{bad}:2: 3 symbols but 2 tags before the label of the whole"
+    refused = verb("train", table, "--dev", bad, *args)
+    assert (refused.code, why in refused.err) == (2, True), refused.err
+    skipped = verb("train", table, "--dev", bad, "--on-bad-line", "skip", *args)
+    assert (skipped.code, why in skipped.err) == (0, True), skipped.err
+    assert "1 row skipped (cannot be used)" in skipped.err
+    judged = verb("evaluate", model, bad, "--on-bad-line", "error")
+    assert (judged.code, why in judged.err) == (2, True), judged.err
+    told = verb("score", model, stdin=table.read_bytes())
+    assert "columns 1,2 are read, not 1,2+3 as in training" in told.err
+
+
+def test_rows_that_are_too_long_are_not_miscounted(table: Path) -> None:
+    with table.open("a") as file:
+        for words in (500, 600):
+            row = " ".join(["my"] * words), " ".join(["O"] * words), "find-place"
+            file.write("\t".join(row) + "\n")
+    said: list[str] = []
+    tree = {"data": COLUMNS | {"train": [str(table)], "dev": [str(table)]}}
+    corpus = load_corpus(resolve("tag-and-label", tree=tree), None, said.append)
+    assert len(corpus.train) == 301
+    assert corpus.train.target.lengths.max() == 502  # tags, label and end
+    assert "data: 1 training row left out (longer than max_length)" in said
+
+
+def test_labels_that_look_like_tags_are_no_entities(verb: Callable, tmp_path: Path) -> None:
+    """Metrics of a whole judge its label by itself, and entities in the tags alone."""
+    hyp, ref = tmp_path / "hyp.txt", tmp_path / "ref.txt"
+    hyp.write_text("O B-who E-mail\nO O E-mail\nB-who O S-rate\n")
+    ref.write_text("O B-who S-rate\nO O E-mail\nB-who O S-rate\n")
+    args = ["--hyp", hyp, "--ref", ref, "--metric", "accuracy-last", "--by", "label"]
+    told = verb("evaluate", *args, "--metric", "f1-entity").out
+    figures = dict(line.split()[:2] for line in told.splitlines() if len(line.split()) > 1)
+    assert (figures["accuracy-last"], figures["F1-entity"]) == ("66.667", "100.000"), told
+    assert {"E-mail", "S-rate"} <= set(figures)
+    assert not {"O", "B-who"} & set(figures)
+    lines = hyp.read_text().splitlines(), ref.read_text().splitlines()
+    macro, accuracy = compute(["f1-macro", "accuracy"], *lines, whole=True)
+    assert (macro.value, accuracy.value) == (pytest.approx(200 / 3), pytest.approx(200 / 3))
+
+
+def test_rows_in_memory_can_join_columns(table: Path, tmp_path: Path) -> None:
+    rows = [tuple(line.split("\t")) for line in table.read_text().splitlines()]
+    config = {"data": COLUMNS, "train": {"max_steps": 2}}
+    model = dragoman.train(rows, tmp_path / "m", recipe="tag-and-label", config=config, quiet=True)
+    assert len(model("find oslo").text.split()) == 3
+    config = {"data": {"columns": [1, "2+4"]}}
+    with pytest.raises(UserError, match="rows have no column '4'"):
+        dragoman.train(rows, tmp_path / "n", recipe="tag-and-label", config=config, quiet=True)
+    with pytest.raises(UserError, match="rows have no column 'label'"):
+        table_of(rows, [1, "label"])
 
 
 @pytest.mark.parametrize("setting", ["data.source.signs=none", "data.source.signs=both"])

@@ -67,7 +67,7 @@ def load_corpus(
         return Corpus(config, fields, running(fields, train), running(fields, dev), [])
     train, examples = encoded(config, fields, train, say)
     examples.weights, examples.lines = train.weights, train.lines
-    examples = fitting(config, fields, train, examples, say)
+    examples = fitting(fields, train, examples, say)
     if not len(examples):
         raise UserError(f"{table.name}: all rows are longer than data.source/target.max_length")
     dev, held = encoded(config, fields, dev, say)

@@ -48,6 +48,8 @@ def encoded(config: Config, fields: Fields, table: Table, say: Say) -> tuple[Tab
     """A table and its rows encoded, without those that cannot be read, by policy."""
     bad: dict[int, str] = {}
     rows = encode(config, fields, table.columns, bad)
+    if config.model.decoder.kind == "aligned":
+        bad = _uneven(config, fields, table, rows) | bad
     if not bad:
         return table, rows
     told = [f"{table.name}:{table.lines[row]}: {why}" for row, why in sorted(bad.items())]
@@ -55,7 +57,7 @@ def encoded(config: Config, fields: Fields, table: Table, say: Say) -> tuple[Tab
         raise UserError(f"{told[0]}; correct it, or leave such rows out with --on-bad-line skip")
     for line in [*told[:SHOWN], *(["..."] if len(told) > SHOWN else [])]:
         say(f"data: {line}")
-    say(f"data: {table.name}: {many(len(bad), 'row')} skipped (cannot be read)")
+    say(f"data: {table.name}: {many(len(bad), 'row')} skipped (cannot be used)")
     good = np.array([row for row in range(len(table)) if row not in bad], np.int64)
     if not len(good):
         raise UserError(f"{table.name}: none of its {len(table):,} rows can be read")
@@ -103,46 +105,43 @@ def _tell(problems: dict[int, str], values: Sequence[str], bad: dict[int, str] |
         bad.setdefault(row, f"{values[row]}: {why}")  # type: ignore[union-attr]
 
 
-def fitting(config: Config, fields: Fields, table: Table, rows: Examples, say: Say) -> Examples:
-    """The rows that can be learned from; what is left out is counted."""
+def fitting(fields: Fields, table: Table, rows: Examples, say: Say) -> Examples:
+    """The rows that are not too long to learn from; what is left out is counted."""
+    cut = _long(fields, table, rows)
+    if cut.any():
+        say(f"data: {many(int(cut.sum()), 'training row')} left out (longer than max_length)")
+    return rows.select(np.flatnonzero(~cut)) if cut.any() else rows
+
+
+def _uneven(config: Config, fields: Fields, table: Table, rows: Examples) -> dict[int, str]:
+    """What is wrong with rows whose source and target do not have the same number of places."""
+    reader = next(iter(fields.sources.values()))
+    here = rows.sources[0].lengths - reader.signs
+    there = rows.target.lengths - 1 - config.beyond
+    uneven = here != there
+    if uneven.any():
+        uneven &= ~_long(fields, table, rows)  # what was cut off cannot be counted
+    places = "symbols" if isinstance(reader, TextField) else "places"
+    return {
+        int(at): miscounted(config, int(here[at]), int(there[at]), places)
+        for at in np.flatnonzero(uneven)
+    }
+
+
+def miscounted(config: Config, here: int, there: int, places: str = "symbols") -> str:
+    """What is wrong with a row that has more tags than places, or fewer."""
+    last = " before the label of the whole" if config.beyond else ""
+    return f"{here} {places} but {max(there, 0)} tags{last}"
+
+
+def _long(fields: Fields, table: Table, rows: Examples) -> npt.NDArray[np.bool_]:
+    """Which rows are longer than they may be."""
     cut = _cut(fields.target, table.columns[-1], rows.target)
     for field, column, source in zip(
         fields.sources.values(), table.columns, rows.sources, strict=False
     ):
         cut |= _cut(field, column, source)
-    if cut.any():
-        say(f"data: {many(int(cut.sum()), 'training row')} left out (longer than max_length)")
-    if config.model.decoder.kind == "aligned":
-        cut |= _uneven(config, fields, table, rows, say)
-    return rows.select(np.flatnonzero(~cut)) if cut.any() else rows
-
-
-def _uneven(
-    config: Config, fields: Fields, table: Table, rows: Examples, say: Say
-) -> npt.NDArray[np.bool_]:
-    """Rows whose source and target do not have the same number of places, by policy."""
-    reader = next(iter(fields.sources.values()))
-    here = rows.sources[0].lengths - reader.signs
-    there = rows.target.lengths - 1 - config.beyond
-    uneven = here != there
-    places = "symbols" if isinstance(reader, TextField) else "places"
-    if uneven.any() and config.data.on_bad_line == "error":
-        at = int(np.flatnonzero(uneven)[0])
-        where = f"{table.name}:{table.lines[at]}"
-        raise UserError(miscounted(config, where, int(here[at]), int(there[at]), places))
-    if uneven.any():
-        told = many(int(uneven.sum()), "training row")
-        say(f"data: {told} left out (not one tag for each of the {places})")
-    return np.asarray(uneven)
-
-
-def miscounted(config: Config, where: str, here: int, there: int, places: str = "symbols") -> str:
-    """What is wrong with a row that has more tags than places, or fewer."""
-    last = " before the label of the whole" if config.beyond else ""
-    return (
-        f"{where}: {here} {places} but {max(there, 0)} tags{last}; "
-        "correct the line, or leave such lines out with --on-bad-line skip"
-    )
+    return cut
 
 
 def _cut(field: Field, values: Iterable[str], rows: Column) -> npt.NDArray[np.bool_]:

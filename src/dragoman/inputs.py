@@ -36,9 +36,10 @@ def scored_rows(
     columns: str | None,
     on_bad: BadLines,
     problems: dict[str, int],
+    say: Callable[[str], Any],
 ) -> Iterator[tuple[str, ...]]:
     """Sources and answers that are given, by the columns that somebody names, or those of training
-    (standard input has no others than the model takes); `problems` is filled on the way.
+    (of standard input, the first ones); `problems` is filled on the way.
     """
     data, count = predictor.config.data, len(predictor.fields.sources) + 1
     chosen: Any = [_column(name) for name in columns.split(",")] if columns else None
@@ -46,8 +47,12 @@ def scored_rows(
         raise UserError(f"--columns names {len(chosen)} columns, this model takes {count}")
     plain = count == 1 and data.format in ("lines", "running")
     kind = "lines" if plain and not chosen else kind_of(paths, columns=chosen, count=count)
-    if kind not in ("lines", "parallel") and "-" not in paths:
-        chosen = chosen or data.columns
+    tabular = not chosen and kind not in ("lines", "parallel")
+    if tabular and "-" not in paths:
+        chosen = data.columns
+    elif tabular and data.columns:
+        told = f"{read(None, count)} are read, not {read(data.columns, count)} as in training"
+        say(f"dragoman: {' '.join(paths)}: columns {told}; --columns names others")
     return iter_inputs(
         paths,
         format=kind,

@@ -147,7 +147,8 @@ def _uneven(config: Config, line: Line, reader: TextField, ids: list[list[int]])
     if not _tags(config) or here == there:
         return False
     if config.data.on_bad_line == "error":
-        raise UserError(miscounted(config, f"{line.name}:{line.line}", here, there))
+        why = f"{line.name}:{line.line}: {miscounted(config, here, there)}"
+        raise UserError(f"{why}; correct it, or leave such rows out with --on-bad-line skip")
     return True
 
 

@@ -60,7 +60,7 @@ def train(
     tree = dict(config or {})
     table = None
     if data is not None and _in_memory(data):
-        table = table_of(data)  # type: ignore[arg-type]
+        table = table_of(data, dict(tree.get("data", {})).get("columns"))  # type: ignore[arg-type]
     elif data is not None:
         names = [data] if isinstance(data, str | Path) else list(data)
         tree["data"] = dict(tree.get("data", {})) | {"train": [str(name) for name in names]}

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from dragoman.model import Model
 from dragoman.predict import Prediction, Predictor
 
 CAPTIONED = ("image",)  # what is described in words
-TAG = rf"O|[{''.join(DIALECTS)}]-.+"  # of a name or a slot
+MARK = rf"[{''.join(DIALECTS)}]-.+"  # the tag of a name or a slot
 ROWS = 1000  # as many dev rows are decoded at each evaluation
 SHOWN = 6  # and so many of them kept to look at
 EXPLODED = 700.0  # -log p of a symbol: beyond it a perplexity is no number
@@ -52,11 +52,13 @@ class Evaluation(NamedTuple):
     sample: tuple[str, str, str] | None  # source, what the model wrote, reference
     samples: list[Sample]  # of the same rows at each evaluation
     written: tuple[list[str], list[str]] = ([], [])  # all answers that were judged, and references
+    whole: bool = False  # they are tags, and behind them a label
 
     def intervals(self) -> dict[str, Score]:
         """The metrics of what was written, each with its 95 % bootstrap interval."""
         names = [name for name in self.figures if name in METRICS] if self.written[0] else []
-        return dict(zip(names, map(estimate, tallies(names, *self.written)), strict=True))
+        found = tallies(names, *self.written, whole=self.whole) if names else []
+        return dict(zip(names, map(estimate, found), strict=True))
 
 
 def watched(config: Config, fields: Fields) -> str:
@@ -85,15 +87,26 @@ def usual(config: Config, fields: Fields) -> list[str]:
         return ["chrf", "bleu"] if units == "subword" else ["f1-macro", "accuracy"]
     if units != "word":
         return ["exact", "cer"]
-    tags = [re.fullmatch(TAG, symbol) for symbol in fields.target.units.symbols]
-    if config.beyond or all(tags):
-        marked = ["f1-entity"] if any(tags) else []
-        return ["accuracy-last", *marked, "exact", "wer"] if config.beyond else ["exact", *marked]
+    if tags := _of_tags(fields.target.units.symbols, bool(config.beyond)):
+        return tags
     source = fields.source
     if source is not None and source.spec.kind in CAPTIONED:
         return ["bleu1", "bleu4", "rouge-captions", "cider"]
     spelled = isinstance(source, TextField) and source.spec.units in ("char", "bytes")
     return ["exact", "per" if spelled else "wer"]  # letters to words are letters to phones
+
+
+def _of_tags(symbols: Sequence[str], whole: bool) -> list[str]:
+    """What people look at where symbols mark names or slots, and where a label follows them.
+
+    >>> _of_tags(["O", "B-who"], False), _of_tags(["NOUN", "E-mail"], True)
+    (['exact', 'f1-entity'], ['accuracy-last', 'exact', 'wer'])
+    """
+    marks = sum(bool(re.fullmatch(MARK, symbol)) for symbol in symbols)
+    outside = "O" in symbols
+    if whole:  # labels, such as E-mail, may look like marks; tags have an O beside them
+        return ["accuracy-last", *(["f1-entity"] if marks and outside else []), "exact", "wer"]
+    return ["exact", "f1-entity"] if marks and marks + outside == len(symbols) else []
 
 
 def better(metric: str, value: float, best: float | None) -> bool:
@@ -119,7 +132,7 @@ def spread(count: int, most: int) -> list[int]:
 def evaluate(corpus: Corpus, model: Model, metric: str) -> Evaluation:
     """Likelihood of the dev rows, and metrics of what greedy decoding makes of their sources."""
     model.eval()
-    usually = usual(corpus.config, corpus.fields)
+    usually, whole = usual(corpus.config, corpus.fields), bool(corpus.config.beyond)
     names = sorted({metric, *usually} - set(LIKELIHOODS))
     figures = likelihood(corpus.dev, model, corpus.config)
     if not figures["loss"] < EXPLODED:
@@ -138,7 +151,7 @@ def evaluate(corpus: Corpus, model: Model, metric: str) -> Evaluation:
         wanted = [clean(row[-1], spec) for row in rows]  # as the model was taught to write
         told = [row[0] for row in rows]
         texts = [prediction.text for prediction in written]
-        scores = compute(names, texts, wanted, told)
+        scores = compute(names, texts, wanted, told, whole)
         figures |= {name: score.value for name, score in zip(names, scores, strict=True)}
         sample = _sample(rows, written, wanted)
         samples = [
@@ -150,7 +163,7 @@ def evaluate(corpus: Corpus, model: Model, metric: str) -> Evaluation:
         (own,) = predictor.predict([""], predictor.options(sample=True, max_length=40))
         sample, samples = ("", own.text, own.text), [Sample((), own.text, "")]
     model.train()
-    return Evaluation(figures, sample, samples, (texts, wanted))
+    return Evaluation(figures, sample, samples, (texts, wanted), whole)
 
 
 def _query(corpus: Corpus, place: int, row: tuple[str, ...]) -> Query | tuple[str, ...]:

@@ -161,7 +161,10 @@ def _write_along(predictor: Any, task: Any) -> None:
 @click.option("--format", "layout", type=click.Choice(["text", "jsonl"]), default="text")
 @click.option("--batch-size", type=click.IntRange(1), default=32, show_default=True)
 @click.option("--device", default="cpu", show_default=True)
-@click.option("--columns", help="Columns to read, by number or name; else those of training.")
+@click.option(
+    "--columns",
+    help="Columns to read, by number or name; else those of training (of stdin, the first).",
+)
 @bad_line_option
 @click.option(
     "--rank",
@@ -187,7 +190,12 @@ def score(
         return
     problems: dict[str, int] = {}
     rows = scored_rows(
-        predictor, list(data) or ["-"], rest["columns"], rest["on_bad_line"], problems
+        predictor,
+        list(data) or ["-"],
+        rest["columns"],
+        rest["on_bad_line"],
+        problems,
+        partial(click.echo, err=True),
     )
     write = score_text if layout == "text" else score_json
     while chunk := list(islice(rows, batch_size * 16)):

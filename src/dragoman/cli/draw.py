@@ -155,16 +155,12 @@ def confusion(model: Path, data: tuple[str, ...], output: Path, columns: str | N
     """Draw which labels MODEL takes for which, on DATA."""
     from dragoman import metrics, plots
     from dragoman.evaluate import read_exam
-    from dragoman.metrics.labels import last_words
 
     predictor = load(model)
     exam = read_exam(predictor, _data(data, columns), ["accuracy"], group=False)
     judged = exam.of_model(str(model), predictor, {})
-    written, wanted = list(judged.written), exam.wanted
-    if predictor.config.beyond:  # a label behind the tags
-        written = last_words(written)
-        wanted = [last_words(several) for several in wanted]
-    found = metrics.confusion(written, wanted)
+    wanted = [exam.labels(several) for several in exam.wanted]
+    found = metrics.confusion(exam.labels(judged.written), wanted)
     title = f"What {model.resolve().name} takes for what"
     plots.confusion(found.counts, [str(label) for label in found.labels], output, title)
     click.echo(f"drawn: {output}", err=True)

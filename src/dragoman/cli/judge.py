@@ -12,7 +12,7 @@ from dragoman.cli.options import data_tree, load, search_options
 from dragoman.errors import UserError
 
 SEARCH = ("beam", "max_length", "min_length", "normalize")
-LABELLED = {"accuracy", "f1-micro", "f1-macro"}  # metrics of one label a line
+LABELLED = {"accuracy", "accuracy-last", "f1-micro", "f1-macro"}  # metrics of one label a line
 
 
 @click.command()
@@ -49,8 +49,8 @@ LABELLED = {"accuracy", "f1-micro", "f1-macro"}  # metrics of one label a line
 @click.option(
     "--by",
     type=click.Choice(["length", "label", "tag", "question"]),
-    help="Also in parts: by length of the source, by the reference's or the source's first word, "
-    "by the first two words of the last text that is read.",
+    help="Also in parts: by length of the source, by the reference's label (its first word, or the "
+    "last behind tags), by the source's first word, by the first two words of the last text.",
 )
 @click.option("--hyp", metavar="FILE", help="Outputs of any system, instead of MODEL and DATA.")
 @click.option("--ref", multiple=True, metavar="FILE", help="References for --hyp; may be repeated.")
@@ -139,7 +139,9 @@ def _report(given: dict[str, Any], exam: Any, predictor: Any, judge: Callable[[s
     return Report(
         scores,
         [Slice(part.name, len(part.items), told(system.scores(part.items))) for part in parts],
-        per_label(system.written, exam.wanted) if labelled else [],
+        per_label(exam.labels(system.written), [exam.labels(one) for one in exam.wanted])
+        if labelled
+        else [],
         [Rival(one.name, one.scores(), exam.compare(system, one)) for one in others]
         if given["against"]
         else [],

@@ -107,7 +107,7 @@ def _cells(
 ) -> Iterator[Parsed]:
     places = _places(name, columns, header)
     needed, width = max(places) + 1, len(header) if header else sys.maxsize
-    pick = _picker(places)
+    pick = picker(places)
     for line, text, problem in texts:
         cells = split(text)
         if needed <= len(cells) <= width:
@@ -117,7 +117,8 @@ def _cells(
             yield values, name, line, problem or _miscount(text, cells, needed)
 
 
-def _picker(places: list[int]) -> Callable[[list[str]], tuple[str, ...]]:
+def picker(places: list[int]) -> Callable[[Sequence[str]], tuple[str, ...]]:
+    """What takes the cells at these places."""
     if len(places) > 1:
         return itemgetter(*places)
     return lambda cells: (cells[places[0]],)  # of one place itemgetter makes no tuple

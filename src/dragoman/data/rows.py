@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from dragoman.data.files import beside
-from dragoman.data.formats import Columns, Format, Parsed, parse
-from dragoman.data.joins import read
+from dragoman.data.formats import Columns, Format, Parsed, parse, picker
+from dragoman.data.joins import Joins, read
 from dragoman.data.kinds import Paths, check, kind_of, names_of
 from dragoman.data.strings import Strings, Table
 from dragoman.errors import UserError
@@ -91,11 +91,14 @@ def read_table(
     return Table(tuple(held), np.array(lines, np.int64), " + ".join(names), problems)
 
 
-def table_of(rows: Sequence[Sequence[str]] | Sequence[str]) -> Table:
-    """A table from memory: pairs (source, target), or single texts.
+def table_of(rows: Sequence[Sequence[str]] | Sequence[str], columns: Columns = None) -> Table:
+    """A table from memory: pairs (source, target), or single texts; `columns` are numbers, which
+    can be joined.
 
     >>> list(table_of([("cat", "Katze")]))
     [('cat', 'Katze')]
+    >>> list(table_of([("call Ann", "O B-who", "phone")], [1, "2+3"]))
+    [('call Ann', 'O B-who phone')]
     """
     tuples = [(row,) if isinstance(row, str) else tuple(row) for row in rows]
     for number, row in enumerate(tuples, 1):
@@ -107,8 +110,19 @@ def table_of(rows: Sequence[Sequence[str]] | Sequence[str]) -> Table:
             raise UserError(f"row {number}: empty text")
         if not all(map(_is_unicode, row)):
             raise UserError(f"row {number}: not valid Unicode (half a surrogate pair)")
-    columns = tuple(Strings(column) for column in zip(*tuples, strict=True))
-    return Table(columns, np.arange(1, len(tuples) + 1), "the given rows")
+    if columns and tuples:
+        tuples = _chosen(tuples, columns)
+    held = tuple(Strings(column) for column in zip(*tuples, strict=True))
+    return Table(held, np.arange(1, len(tuples) + 1), "the given rows")
+
+
+def _chosen(rows: list[tuple[str, ...]], columns: Sequence[int | str]) -> list[tuple[str, ...]]:
+    joins, width = Joins(columns, ()), len(rows[0])
+    for column in joins.flat:
+        if not isinstance(column, int) or not 1 <= column <= width:
+            raise UserError(f"rows have no column '{column}'; they are numbered from 1 to {width}")
+    pick = picker([int(column) - 1 for column in joins.flat])
+    return [joins.values(pick(row)) for row in rows]
 
 
 def iter_rows(

@@ -24,6 +24,7 @@ from dragoman.metrics import (
     require,
     tallies,
 )
+from dragoman.metrics.labels import last_words
 from dragoman.predict import Input, Predictor
 from dragoman.recipes import merge
 from dragoman.validate import likelihood, usual
@@ -45,6 +46,7 @@ class Exam:
     names: list[str]
     form: TextSpec | None = None
     text: Table | None = None  # running text, which has no cases
+    whole: bool = False  # answers are tags, and behind them a label
 
     @classmethod
     def of(
@@ -59,7 +61,8 @@ class Exam:
         cases = gather(sources, references, group)
         wanted = list(names) or usual(predictor.config, predictor.fields)
         require(wanted)  # before anything is decoded
-        return cls(cases, wanted, predictor.fields.target.spec)
+        whole = bool(predictor.config.beyond)
+        return cls(cases, wanted, predictor.fields.target.spec, whole=whole)
 
     def of_model(
         self, name: str, predictor: Predictor, search: Mapping[str, Any], batch_size: int = 32
@@ -90,7 +93,7 @@ class Exam:
         if not first.written or not second.written:
             return []
         wanted, asked = [*self.wanted, *self.wanted], self.asked and [*self.asked, *self.asked]
-        both = tallies(self.names, [*first.written, *second.written], wanted, asked)
+        both = tallies(self.names, [*first.written, *second.written], wanted, asked, self.whole)
         return [compare(joint) for joint in both]
 
     @cached_property
@@ -110,7 +113,12 @@ class Exam:
     def of_answers(self, name: str, lines: Sequence[str]) -> Judged:
         """The outputs of any system, one line an input."""
         written = [self._formed(line) for line in lines]
-        return Judged(name, written, tallies(self.names, written, self.wanted, self.asked))
+        found = tallies(self.names, written, self.wanted, self.asked, self.whole)
+        return Judged(name, written, found)
+
+    def labels(self, lines: Sequence[str]) -> list[str]:
+        """What lines say of the whole: all of them, or their last word."""
+        return last_words(lines) if self.whole else list(lines)
 
     def _surprise(self, predictor: Predictor, batch_size: int) -> list[Tally]:
         """Each input with all its references is one item: they are not independent."""
@@ -143,7 +151,8 @@ def read_exam(
     own["data"] |= {"train": [], "dev": []}  # the columns stay those that the model learned from
     config = validate(merge(own, {"data": dict(data)}))
     table = read_rows(config, config.data.train, say)
-    if predictor.fields.files and config.data.on_bad_line == "skip":
+    tags = config.model.decoder.kind == "aligned"  # of which there may be too many or too few
+    if tags or (predictor.fields.files and config.data.on_bad_line == "skip"):
         table, _ = encoded(config, predictor.fields, table, say)
     if config.data.format == "running":
         return Exam(Cases([], [], [], 0), [], text=table)
@@ -177,7 +186,8 @@ def read_outputs(references: Sequence[str], names: Sequence[str] = ()) -> Exam:
         [line, *(column[row] for column in rest if column[row].strip())]
         for row, line in enumerate(first)
     ]
-    return Exam(gather([""] * len(first), several), list(names) or PLAIN)
+    whole = "accuracy-last" in names
+    return Exam(gather([""] * len(first), several), list(names) or PLAIN, whole=whole)
 
 
 def read_lines(path: str) -> list[str]:

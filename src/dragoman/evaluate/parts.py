@@ -10,7 +10,6 @@ from dragoman.data.fields import TextField
 from dragoman.errors import UserError
 from dragoman.evaluate.cases import columns
 from dragoman.evaluate.exam import Exam
-from dragoman.metrics.labels import last_words
 from dragoman.predict import Predictor
 
 BUCKETS = 5  # of length: about as many inputs in each
@@ -78,9 +77,7 @@ def _length(exam: Exam, predictor: Predictor | None) -> list[Part]:
 
 def _label(exam: Exam, predictor: Predictor | None) -> list[Part]:
     wanted = [several[0] for several in exam.wanted]
-    if predictor is not None and predictor.config.beyond:  # a label behind the tags
-        return by_label(last_words(wanted))
-    return by_label([_first(text) for text in wanted])
+    return by_label([_first(text) for text in exam.labels(wanted)])
 
 
 def _tag(exam: Exam, predictor: Predictor | None) -> list[Part]:

@@ -42,8 +42,21 @@ def accuracy_last(hypotheses: Sequence[str], references: References) -> Counted:
 
 
 def last_words(lines: Sequence[str]) -> list[str]:
-    """The last word of each line, where a label stands behind tags."""
+    """The last word of each line, where a label stands behind tags.
+
+    >>> last_words(["O B-genre Play", ""])
+    ['Play', '']
+    """
     return [" ".join(line.split()[-1:]) for line in lines]
+
+
+def but_last(lines: Sequence[str]) -> list[str]:
+    """What stands before it: the tags.
+
+    >>> but_last(["O B-genre Play", ""])
+    ['O B-genre', '']
+    """
+    return [" ".join(line.split()[:-1]) for line in lines]
 
 
 @metric("F1-micro", "higher")

@@ -1,15 +1,24 @@
 """The metrics by the names people give on the command line and in configs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from dragoman.errors import UserError, did_you_mean
 from dragoman.metrics import orders
 from dragoman.metrics.captions import bleu1, bleu2, bleu3, bleu4, caption_rouge, cider
 from dragoman.metrics.corpus import bleu, chrf, ter
-from dragoman.metrics.labels import accuracy, accuracy_last, f1_entity, f1_macro, f1_micro, f1_set
+from dragoman.metrics.labels import (
+    accuracy,
+    accuracy_last,
+    but_last,
+    f1_entity,
+    f1_macro,
+    f1_micro,
+    f1_set,
+    last_words,
+)
 from dragoman.metrics.rouge import rouge1, rouge2, rouge_l
-from dragoman.metrics.tally import Better, References, Score, Tally
+from dragoman.metrics.tally import Better, References, Score, Tally, alternatives
 from dragoman.metrics.text import cer, exact, per, wer
 
 
@@ -59,6 +68,12 @@ METRICS: dict[str, Measure] = {
     "f1-entity": f1_entity,
     "f1-set": f1_set,
 }
+OF_WHOLES: dict[str, Callable[[Sequence[str]], list[str]]] = {  # what is judged where the last
+    "accuracy": last_words,  # word of a line is a label of the whole, behind tags
+    "f1-micro": last_words,
+    "f1-macro": last_words,
+    "f1-entity": but_last,
+}
 SOURCED: dict[str, MeasureOfSources] = {
     "tour": orders.tour,
     "tour-length": orders.tour_length,
@@ -73,6 +88,7 @@ def compute(
     hypotheses: Sequence[str],
     references: References,
     sources: Sequence[str] | None = None,
+    whole: bool = False,
 ) -> list[Score]:
     """The named metrics of one list of lines, in the order of the names.
 
@@ -81,7 +97,7 @@ def compute(
     >>> [str(score) for score in compute(["exact", "cer"], ["ab", "c"], ["ab", ["d", "e"]])]
     ['exact 50.00', 'CER 33.33']
     """
-    return [tally.score() for tally in tallies(names, hypotheses, references, sources)]
+    return [tally.score() for tally in tallies(names, hypotheses, references, sources, whole)]
 
 
 def tallies(
@@ -89,17 +105,24 @@ def tallies(
     hypotheses: Sequence[str],
     references: References,
     sources: Sequence[str] | None = None,
+    whole: bool = False,
 ) -> list[Tally]:
-    """The same, with the counting done and the adding left open.
+    """The same, with the counting done and the adding left open. Where lines are tags and a label
+    of the `whole` behind them, metrics of labels look at the label and entities are in the tags.
 
     >>> [tally.items for tally in tallies(["exact"], ["ab", "c"], ["ab", "d"])]
     [2]
+    >>> print(tallies(["f1-entity"], ["B-x E-mail"], ["B-x S-rate"], whole=True)[0].score())
+    F1-entity 100.00
     """
     wanted = list(names)
     require(wanted)
     found = []
     for name in wanted:
-        if name in METRICS:
+        if whole and name in OF_WHOLES:
+            look, several = OF_WHOLES[name], alternatives(hypotheses, references)
+            found.append(METRICS[name].tally(look(hypotheses), [look(one) for one in several]))
+        elif name in METRICS:
             found.append(METRICS[name].tally(hypotheses, references))
         elif sources is None:
             raise UserError(f"{name} looks at the sources: give a model and its data")
