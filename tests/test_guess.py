@@ -31,6 +31,12 @@ def tags(draw: random.Random) -> tuple[str, ...]:
     return words, " ".join(draw.choice(TAGS) for _ in words.split())
 
 
+def alike(draw: random.Random) -> tuple[str, ...]:
+    """Tags whose lines are as few as labels."""
+    words = sentence(draw)
+    return words, " ".join(["O"] * (len(words.split()) - 1) + ["B-what"])
+
+
 def entailed(draw: random.Random) -> tuple[str, ...]:
     return sentence(draw), sentence(draw), draw.choice(["yes", "no", "maybe"])
 
@@ -85,6 +91,8 @@ def numbered(draw: random.Random) -> tuple[str, ...]:
 CASES = [
     (labels, "classify"),
     (tags, "tag"),
+    (alike, "tag"),
+    (lambda draw: (alike(draw)[0], f"{alike(draw)[1]} news"), "classify"),  # of other lengths
     (lambda draw: (*tags(draw), "news"), "tag"),  # the third column is beside the point
     (entailed, "entail"),
     (asked, "answer"),

@@ -37,7 +37,7 @@ from dragoman.data.strings import some
 from dragoman.errors import UserError
 
 LOOK = 20_000  # rows that are looked at, drawn from all
-FEW = 3000  # rows of which attention learns less than a head that goes from left to right
+FEW = 1500  # rows of which attention learns no more than a head that goes from left to right
 PLAIN = {"train", "dev", "columns", "format", "on_bad_line", "also", "dev_rows", "store"}
 Rows = Sequence[tuple[str, ...]]
 
@@ -225,14 +225,14 @@ def _of_three(first: Texts, second: Texts, last: Texts) -> _Found | None:
 
 def _of_two(source: Texts, target: Texts) -> _Found:
     found = _Found("bahdanau2015-small", "both sides are sentences")
-    if several(source, target):
-        found = _Found("classify-many", "answers are of several labels, with blanks between them")
-    elif labels(source, target):
-        found = _Found("classify", f"answers are {len(set(target))} labels")
-    elif tagged(source, target):
+    if tagged(source, target):  # before labels: lines of tags, too, may be the same again and again
         found = _Found("tag", "each word has its tag")
     elif tagged(source, target, more=1):
         found = _Found("tag-and-label", "each word has its tag, and the text a label")
+    elif several(source, target):
+        found = _Found("classify-many", "answers are of several labels, with blanks between them")
+    elif labels(source, target):
+        found = _Found("classify", f"answers are {len(set(target))} labels")
     elif settle(TextSpec(), target).units != "subword":
         found = _Found("transduce", "answers are words or short strings")
     elif spelled(source):

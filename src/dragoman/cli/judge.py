@@ -13,6 +13,7 @@ from dragoman.errors import UserError
 
 SEARCH = ("beam", "max_length", "min_length", "normalize")
 LABELLED = {"accuracy", "accuracy-last", "f1-micro", "f1-macro"}  # metrics of one label a line
+MEANS = {"f1-micro", "f1-macro"}  # over labels
 
 
 @click.command()
@@ -132,7 +133,7 @@ def _report(given: dict[str, Any], exam: Any, predictor: Any, judge: Callable[[s
     labelled = given["by"] == "label" and LABELLED & set(exam.names)
 
     def told(found: list[Any]) -> list[Any]:  # a mean over labels says nothing of one label
-        return [one for one in found if not (labelled and one.name.lower().startswith("f1"))]
+        return [one for one in found if not (labelled and one.name.lower() in MEANS)]
 
     others = [judge(path) for path in (*given["against"], *given["runs"])]
     spreads = spread([scores, *(run.scores() for run in others)]) if given["runs"] else []
