@@ -102,11 +102,12 @@ def _of_tags(symbols: Sequence[str], whole: bool) -> list[str]:
     >>> _of_tags(["O", "B-who"], False), _of_tags(["NOUN", "E-mail"], True)
     (['exact', 'f1-entity'], ['accuracy-last', 'exact', 'wer'])
     """
-    marks = sum(bool(re.fullmatch(MARK, symbol)) for symbol in symbols)
+    marks = [symbol for symbol in symbols if re.fullmatch(MARK, symbol)]
     outside = "O" in symbols
-    if whole:  # labels, such as E-mail, may look like marks; tags have an O beside them
-        return ["accuracy-last", *(["f1-entity"] if marks and outside else []), "exact", "wer"]
-    return ["exact", "f1-entity"] if marks and marks + outside == len(symbols) else []
+    if whole:  # labels, such as E-mail, may look like marks; tags have an O or one of their kind
+        tags = marks and (outside or len({mark[2:] for mark in marks}) < len(marks))
+        return ["accuracy-last", *(["f1-entity"] if tags else []), "exact", "wer"]
+    return ["exact", "f1-entity"] if marks and len(marks) + outside == len(symbols) else []
 
 
 def better(metric: str, value: float, best: float | None) -> bool:
