@@ -55,6 +55,21 @@ def test_tags_and_label_are_learnt_at_once(verb: Callable, table: Path, tmp_path
     many = dragoman.load(model)(["find jazz", "drop the the the rome"], beam=3, n_best=2)
     found = [len(best.text.split()) for answer in many for best in (answer, *answer.alternatives)]
     assert found == [3, 3, 6, 6]
+    asked = verb("predict", model, "--require", "O O", "--require", "B-place", stdin=b"find jazz\n")
+    assert asked.code == 0
+    assert asked.out == "O O B-place\n"
+    asked = verb("predict", model, "--require", "O O O O", stdin=b"find jazz\n")
+    assert asked.code == 2
+    assert "required: 4 symbols; the answer to 'find jazz' has only 3" in asked.err
+
+
+def test_unknown_labels_are_no_answer(table: Path, tmp_path: Path) -> None:
+    rows = [tuple(line.split("\t")) for line in table.read_text().splitlines()]
+    config = {"data": COLUMNS | {"target": {"size": 5}}, "train": {"max_steps": 60, "lr": 0.01}}
+    model = dragoman.train(rows, tmp_path / "m", recipe="tag-and-label", config=config, quiet=True)
+    assert model.fields.target.size == 5
+    for answer in model(["find oslo", "drop my jazz"], n_best=2, beam=2):
+        assert "<unk>" not in answer.tokens
 
 
 def test_rows_with_too_few_tags_are_named(table: Path, tmp_path: Path) -> None:

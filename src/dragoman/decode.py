@@ -77,7 +77,9 @@ def ruled(models: Team, queries: list[Query], options: SearchSpec) -> Ruled:
     wanted = required(first.fields.target, asked, options)
     if wanted and ends == "sign":
         limits = torch.maximum(limits, begun + wanted.total)
-    signs = [PAD, BOS, UNK] if ends == "once" else [PAD, BOS]  # an unknown label is no answer
+    elif wanted:
+        _fits(queries, wanted.total, limits)
+    signs = [PAD, BOS] if ends == "sign" else [PAD, BOS, UNK]  # an unknown label is no answer
     pair = search.never(mixed(models, queries, options), signs)
     if first.model.head.open or options.valid != "none":
         pair, limits = pointing(first, queries, pair, limits, options.valid)
@@ -94,6 +96,14 @@ def ruled(models: Team, queries: list[Query], options: SearchSpec) -> Ruled:
     if options.no_repeat_ngram:
         pair = search.no_repeat_ngrams(pair, options.no_repeat_ngram)
     return Ruled(pair, int(limits.max()) + (ends != "once"), wanted)
+
+
+def _fits(queries: list[Query], wanted: Tensor, limits: Tensor) -> None:
+    """Answers whose length their source sets have room for what they must contain."""
+    for query, need, most in zip(queries, wanted.tolist(), limits.tolist(), strict=True):
+        if need > most:
+            text = query.asked.texts[0]
+            raise UserError(f"required: {need} symbols; the answer to '{text:.40}' has only {most}")
 
 
 def decode(

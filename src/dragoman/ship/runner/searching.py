@@ -42,7 +42,7 @@ class Rules:
         self.limits, self.valid, self.grams = limits, valid, grams
         self.limited = ends != "once"
         self.steps = int(limits.most.max()) + self.limited
-        self.signs = [PAD, BOS, UNK] if ends == "once" else [PAD, BOS]
+        self.signs = [PAD, BOS] if ends == "sign" else [PAD, BOS, UNK]
         self.prompts = np.full((len(limits.prompts), self.steps), PAD)
         for row, prompt in zip(self.prompts, limits.prompts, strict=True):
             row[: len(prompt)] = prompt
