@@ -156,6 +156,9 @@ def test_resume_on_the_command_line(verb: Callable, tmp_path: Path) -> None:
     again = verb("train", "-o", folder, "--resume")  # a finished run has nothing left to do
     assert again.code == 0
     assert metrics(folder)[-1]["step"] == 5
+    card = (folder / "README.md").read_text("utf-8")  # whoever finds it can make it again
+    assert f"- `dragoman train {data} -o {folder} --set" in card
+    assert f"- `dragoman train -o {folder} --resume --set train.max_steps=5`" in card
 
 
 def test_the_data_of_a_resumed_run_may_have_moved(verb: Callable, tmp_path: Path) -> None:

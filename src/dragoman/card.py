@@ -32,9 +32,12 @@ def card(
     weights: Mapping[str, Tensor],
     history: Sequence[Mapping[str, float]],
     metric: str,
+    commands: Sequence[str],
     proof: Evaluation | None = None,
 ) -> str:
-    """Markdown about a trained model. `proof` is what its weights wrote when they were judged."""
+    """Markdown about a trained model. `commands` made it; `proof` is what its weights wrote when
+    they were judged.
+    """
     config, best = corpus.config, _best(history, metric)
     numbers = sum(tensor.numel() for tensor in weights.values())
     size = sum(tensor.numel() * tensor.element_size() for tensor in weights.values())
@@ -49,7 +52,7 @@ def card(
         _examples(proof),
         ["## Use", "", USE.rstrip()],
         ["## Limits", "", *(f"- {line}" for line in _limits(corpus))],
-        ["## Made with", "", *(f"- {line}" for line in _made_with(_files(config.data)))],
+        ["## Made with", "", *(f"- {line}" for line in _made_with(commands, _files(config.data)))],
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
@@ -127,12 +130,18 @@ def _files(data: DataSpec) -> list[str]:
     return [*data.train, *(name for more in data.also for name in more.files), *data.dev]
 
 
-def _made_with(files: Sequence[str]) -> list[str]:
-    """Versions, the command, and which files exactly were read."""
+def command() -> str:
+    """What is running now, as it would be typed."""
     own = Path(sys.argv[0]).name in ("dragoman", "__main__.py")
-    command = shlex.join(["dragoman", *sys.argv[1:]]) if own else "dragoman.train, from Python"
-    python = platform.python_version()
-    found = [f"dragoman {__version__}, torch {torch.__version__}, Python {python}", f"`{command}`"]
+    return shlex.join(["dragoman", *sys.argv[1:]]) if own else "dragoman.train, from Python"
+
+
+def _made_with(commands: Sequence[str], files: Sequence[str]) -> list[str]:
+    """Versions, the commands, and which files exactly were read."""
+    found = [
+        f"dragoman {__version__}, torch {torch.__version__}, Python {platform.python_version()}"
+    ]
+    found += [f"`{one}`" for one in commands]
     for name in files:
         if digest := _digest(name):
             found.append(f"{name}: sha256 {digest}")

@@ -33,6 +33,7 @@ class Progress:
     tokens: Many = 0
     seconds: FiniteFloat = 0.0
     data: str = ""  # a mark of the rows; checkpoints of earlier versions have none
+    commands: list[str] = field(default_factory=list)  # that began the run, and went on with it
     history: list[dict[str, float]] = field(default_factory=list)
 
     @property

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from dragoman.card import card
+from dragoman.card import card, command
 from dragoman.checkpoint import compare, restore, save_model, weights_of
 from dragoman.config import Config, TrainSpec, dump
 from dragoman.core import leaves
@@ -55,7 +55,7 @@ class Trainer:
         self.model = new_model(self.config, corpus.fields, reporter.say).to(self.device)
         carries = isinstance(corpus.train, Running)
         self.stepper = Stepper(self.model, self.spec, self.device, carries)
-        self.progress = Progress(data=mark(corpus))
+        self.progress = Progress(data=mark(corpus), commands=[command()])
         self.batches = steps_of(corpus, 0)
         self.per_epoch = max(1, math.ceil(len(self.batches) / self.spec.accumulate))  # of the first
         self.ahead: Ahead[Batch] | None = None
@@ -75,6 +75,7 @@ class Trainer:
             self.stepper.average.load(averaged, self.folder)
         restore_optimizer(self.stepper.optimizer, snapshot.optimizer, self.folder)
         self.progress = standing(snapshot.progress, self.folder)
+        self.progress.commands = [*dict.fromkeys([*self.progress.commands, command()])]
         self.stepper.parts = self.progress.parts
         self.batches = steps_of(self.corpus, self.progress.epoch)
         self._carry([*carried.values()])
@@ -243,8 +244,8 @@ class Trainer:
     def _publish(self, samples: list[dict[str, object]]) -> None:
         """The model folder always holds the best model so far, with all metrics."""
         lines = "".join(json.dumps(figures) + "\n" for figures in self.progress.history)
-        history = self.progress.history
-        about = card(self.corpus, self.best, history, self.metric, self.proof)
+        history, commands = self.progress.history, self.progress.commands
+        about = card(self.corpus, self.best, history, self.metric, commands, self.proof)
         extra = {
             METRICS_FILE: lines.encode(),
             SAMPLES_FILE: json.dumps(samples, indent=1).encode(),
