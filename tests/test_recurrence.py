@@ -28,6 +28,9 @@ OPTIONS = {
     for cell, way, score, layers in product(
         GATES, ("before", "fed"), ("mlp", "dot", "cover"), (1, 2)
     )
+} | {
+    f"{cell}-gated-{score}-{layers}": (cell, "gated", score, layers)
+    for cell, score, layers in product(GATES, ("mlp", "dot", "cover"), (1, 2))
 }
 
 
@@ -46,7 +49,7 @@ def problem(
     torch.manual_seed(0)
     gates, fed, mlp = GATES[cell] * H, way == "fed", score != "dot"
     inside = 2 * H if cell == "gru-before" else gates
-    asked = A if mlp else H
+    asked, gated = A if mlp else H, way == "gated"
 
     def layer(level: int) -> Layer:
         rows = inside + (A * mlp + R * fed if level == layers - 1 else 0)
@@ -74,13 +77,15 @@ def problem(
         random(A, kind=kind) if mlp else None,
         random(A, kind=kind) if score == "cover" else None,
         random(B, S, kind=kind) if score == "cover" else None,
+        random(H, kind=kind) if gated else None,
+        random(1, kind=kind) if gated else None,
         random(T, B, R, kind=kind) if fed else None,
         random(B, R, kind=kind) if fed else None,
         random(gates, R, kind=kind) if fed else None,
         chances(T, B, R, kind=kind) if fed and drops else None,
         tuple(layer(level) for level in range(layers)),
     )
-    residual = layers > 1 and not fed
+    residual = layers > 1 and not fed and not gated
     return Plan(cell, not fed, residual), given  # type: ignore[arg-type]
 
 
@@ -107,6 +112,8 @@ def plainly(plan: Plan, given: Given) -> list[Tensor]:
     for t in range(len(given.gates)):
         if plan.before:
             found, mixed = look(states[-1][0])
+            if given.valve is not None:
+                mixed = mixed * (states[-1][0] @ given.valve + given.valve_bias).sigmoid()[:, None]
         x = given.gates[t] + (mixed if plan.before else linear(fed, given.inject))
         out = x
         for level, layer in enumerate(given.layers):

@@ -159,6 +159,7 @@ class Recurrent(Decoder):
 
     def _run(self, xs: Tensor, state: Memory, fixed: Fixed, parts: Parts) -> Written:
         """The unrolling by a kernel: it equals `_loop`."""
+        first = state.cells[-1][0]
         given = given_of(self, xs.transpose(0, 1).contiguous(), state, fixed, parts)
         plan = plan_of(self, parts)
         with torch.autocast(xs.device.type, enabled=False):
@@ -166,9 +167,12 @@ class Recurrent(Decoder):
         state, weights = memory_of(self, state, result), result.weights.transpose(0, 1)
         if result.features is not None:
             return Written(result.features.transpose(0, 1), state, weights)
-        memory = fixed.enc.memory
+        memory, tops = fixed.enc.memory, result.tops.transpose(0, 1)
         contexts = weights.to(memory.dtype) @ memory
-        return Written(self.readout(result.tops.transpose(0, 1), contexts, xs), state, weights)
+        if self.gate:
+            asked = torch.cat([first.to(tops.dtype)[:, None], tops[:, :-1]], 1)
+            contexts = contexts * torch.sigmoid(self.gate(asked))
+        return Written(self.readout(tops, contexts, xs), state, weights)
 
     def _loop(self, xs: Tensor, state: Memory, fixed: Fixed) -> Written:
         """The unrolling for steps that depend on what was attended to before."""

@@ -20,7 +20,9 @@ def gaps(decoder: "Recurrent") -> Gaps:
     spec, kind = decoder.spec, _kind(decoder.stack.bottom)
     lacking = {
         "coverage after the cell": decoder.covers and not (decoder.before or decoder.feed),
-        "a gate on what is seen": decoder.gate is not None,
+        "a gate over residual layers": decoder.gate is not None
+        and spec.residual
+        and spec.layers > 1,
         "hard attention": decoder.hard,
         "local attention": decoder.attention is not None and decoder.attention.local is not None,
         "feeding a readout that is not tanh": decoder.feed and decoder.readout.kind != "tanh",
@@ -72,6 +74,8 @@ def given_of(
         score=mlp.score.weight[0] if mlp else None,
         cover=mlp.cover.weight[:, 0] if mlp and decoder.covers else None,
         seen=state.seen if decoder.covers else None,
+        valve=decoder.gate.weight[0] if decoder.gate else None,
+        valve_bias=decoder.gate.bias if decoder.gate else None,
         word=word,
         fed=state.fed if decoder.feed else None,
         inject=into,

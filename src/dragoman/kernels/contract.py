@@ -1,11 +1,12 @@
 """What a recurrence with attention inside reads and gives, whoever computes it.
 
-    before   m = x_t + Σ_j a_j(h) v_j         h' = φ(m, h)          v_j: memory through the gates
+    before   m = x_t + β Σ_j a_j(h) v_j       h' = φ(m, h)          v_j: memory through the gates
     fed      m = x_t + F f                    h' = φ(m, h)
              f' = keep_t ⊙ tanh(w_t + R h' + Σ_j a_j(h') v_j)       v_j: memory through the readout
 
-Attention stands before the cell (Bahdanau et al. 2015), or after it with the attentional vector f
-fed to the next step (Luong et al. 2015). Above the first layer, φ reads the layer below.
+Attention stands before the cell (Bahdanau et al. 2015), perhaps behind a gate β = σ(g·h + b) (Xu et
+al. 2015), or after it with the attentional vector f fed to the next step (Luong et al. 2015). Above
+the first layer, φ reads the layer below.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -52,6 +53,8 @@ class Given(NamedTuple):
     score: Tensor | None  # (A,) of an MLP; energies are dot products where there is none
     cover: Tensor | None  # (A,) how coverage enters the MLP
     seen: Tensor | None  # (B, S) coverage so far
+    valve: Tensor | None  # (H,) before: how the top state opens the gate on what is seen
+    valve_bias: Tensor | None  # (1,)
     word: Tensor | None  # (T, B, R) fed: the input's share of the readout, if it has one
     fed: Tensor | None  # (B, R) fed: the last features
     inject: Tensor | None  # (G, R) fed: features to gates
@@ -100,6 +103,8 @@ class Tape(NamedTuple):
     weights: Tensor  # (T, B, S)
     features: Tensor | None  # (T, B, R) when fed
     shown: Tensor | None  # (T, B, R) the same before dropout
+    opened: Tensor | None  # (T, B) the gate on what is seen
+    found: Tensor | None  # (T, B, G) what stood before that gate
     tracks: tuple[Track, ...]
 
     def flat(self) -> list[Tensor | None]:

@@ -76,8 +76,7 @@ def way_there(plan: Plan, given: Given) -> tuple[Tape, Tensor, Tensor | None]:
     for t in range(len(given.gates)):
         x = given.gates[t]
         if plan.before:
-            query = _query(given, top, t)
-            x = attention.look(query, x, seen, tape.weights[t])
+            x = _glimpse(given, tape, attention, seen, t)
         else:
             assert given.inject is not None
             assert fed is not None
@@ -114,15 +113,32 @@ def _tape(plan: Plan, given: Given, acts: list[int]) -> Tape:
         said = gates.new_empty(steps + 1, rows, len(layer.weight))
         tracks.append(Track(h, c, said, gates.new_empty(steps, rows, count * size), read))
     weights = gates.new_empty(steps, *given.real.shape, dtype=kind)
-    if given.fed is None:
-        return Tape(weights, None, None, tuple(tracks))
-    features = gates.new_empty(steps, *given.fed.shape)
-    shown = features if given.keep is None else torch.empty_like(features)
-    return Tape(weights, features, shown, tuple(tracks))
+    features = shown = opened = found = None
+    if given.fed is not None:
+        features = gates.new_empty(steps, *given.fed.shape)
+        shown = features if given.keep is None else torch.empty_like(features)
+    if given.valve is not None:
+        opened, found = gates.new_empty(steps, rows), torch.empty_like(gates)
+    return Tape(weights, features, shown, opened, found, tuple(tracks))
 
 
 def _query(given: Given, top: Track, t: int) -> Tensor:
     return top.said[t][:, : given.queries] if given.queries else top.h[t]
+
+
+def _glimpse(given: Given, tape: Tape, attention: Attention, seen: Tensor | None, t: int) -> Tensor:
+    """What the bottom gates are told at a step: by the input, and by what is seen, perhaps behind
+    a gate.
+    """
+    top, x = tape.tracks[-1], given.gates[t]
+    query = _query(given, top, t)
+    if tape.opened is None or tape.found is None:
+        return attention.look(query, x, seen, tape.weights[t])
+    assert given.valve is not None
+    assert given.valve_bias is not None
+    torch.sigmoid(top.h[t] @ given.valve + given.valve_bias, out=tape.opened[t])
+    tape.found[t] = attention.look(query, torch.zeros_like(x), seen, tape.weights[t])
+    return torch.addcmul(x, tape.opened[t].unsqueeze(1), tape.found[t])
 
 
 def _sayer(plan: Plan, given: Given, level: int) -> Say:

@@ -24,6 +24,7 @@ class WayBack:
             self.said[-1][0].zero_()
         self.gates = [torch.empty_like(given.gates) for _ in tracks]
         self.energies = torch.empty_like(tape.weights)
+        self.valves = None if tape.opened is None else torch.empty_like(tape.opened)
         self.h, self.c = self._ends()
         self.unsays = [
             laid(layer.weight.t(), None, plan.low) if plan.parts == "native" else None
@@ -35,17 +36,25 @@ class WayBack:
     def run(self) -> Given:
         """Gradients of everything that was given, in its form."""
         steps, fed = len(self.given.gates), None
-        mixed = self.gates[0] if self.plan.before else torch.empty_like(self.tape.shown)  # type: ignore[arg-type]
+        mixed = self._room()
         for t in reversed(range(steps)):
             if not self.plan.before:
                 self._unfeature(t, fed, mixed)
             self._uncell(t)
             if self.plan.before:
+                self._unvalve(t, mixed[t])
                 self._look(t, t, mixed[t])
             else:
                 assert self.given.inject is not None
                 fed = self.gates[0][t] @ self.given.inject
         return self._collect(mixed, fed)
+
+    def _room(self) -> Tensor:
+        """For the gradients of what was seen (T, B, ...): without a gate on it, the cell's own."""
+        if self.plan.before:
+            return self.gates[0] if self.valves is None else torch.empty_like(self.gates[0])
+        assert self.tape.shown is not None
+        return torch.empty_like(self.tape.shown)
 
     def _ends(self) -> tuple[list[Tensor], list[Tensor]]:
         """Where each layer's gradients begin: at its last state's."""
@@ -123,6 +132,19 @@ class WayBack:
         if not width:
             self.h[-1] += found
 
+    def _unvalve(self, t: int, mixed: Tensor) -> None:
+        """Through the gate on what is seen, if there is one, and to the state that opened it."""
+        if self.valves is None:
+            return
+        assert self.tape.opened is not None
+        assert self.tape.found is not None
+        assert self.given.valve is not None
+        gates, opened = self.gates[0][t], self.tape.opened[t]
+        torch.mul(gates, opened.unsqueeze(1), out=mixed)
+        slope = (gates * self.tape.found[t]).sum(1)
+        torch.mul(slope, opened * (1 - opened), out=self.valves[t])
+        self.h[-1].addr_(self.valves[t], self.given.valve)
+
     def _unfeature(self, t: int, fed: Tensor | None, mixed: Tensor) -> None:
         """Through the attentional vector of step t."""
         assert self.tape.shown is not None
@@ -149,6 +171,10 @@ class WayBack:
             assert given.fed is not None
             fed_all = torch.cat([given.fed.unsqueeze(0), tape.features[:-1]])
             inject = self._outer(self.gates[0], fed_all)
+        valve = bias = None
+        if self.valves is not None:
+            valve = self.valves.flatten() @ top.h[:-1].flatten(0, 1)
+            bias = self.valves.sum().view(1)
         return Given(
             gates=self.gates[0],
             keys=keys,
@@ -157,6 +183,8 @@ class WayBack:
             score=score,
             cover=cover,
             seen=self.seen,
+            valve=valve,
+            valve_bias=bias,
             word=mixed if given.word is not None else None,
             fed=fed,
             inject=inject,

@@ -37,6 +37,8 @@ def widen(given: Given, old: Widths, new: Widths) -> Given:
         score=_spread(given.score, asked),
         cover=_spread(given.cover, asked),
         seen=given.seen,
+        valve=_spread(given.valve, states),
+        valve_bias=given.valve_bias,
         word=_spread(given.word, readouts),
         fed=_spread(given.fed, readouts),
         inject=_spread(_spread(given.inject, readouts), states, 0),

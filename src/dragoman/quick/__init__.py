@@ -34,7 +34,7 @@ def fits(decoder: nn.Module, head: nn.Module) -> bool:
     known = attention is None or (
         type(attention) in (MLP, Dot, Bilinear) and not attention.local and not decoder.covers
     )
-    known = known and decoder.gate is None and not decoder.hard
+    known = known and not decoder.hard
     return known and not (spec.residual and spec.layers > 1)
 
 

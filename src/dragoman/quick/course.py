@@ -46,7 +46,7 @@ class Quick:
         self.gates = decoder.stack.bottom.gates * decoder.spec.hidden
         self.look, self.before, self.feed = decoder.attention, decoder.before, decoder.feed
         self.mlp = self.look if isinstance(self.look, MLP) else None
-        self.kind = decoder.readout.kind
+        self.kind, self.gated = decoder.readout.kind, decoder.gate is not None
         self.layers = self._layers()
         self.words = self._words(head)
         self.top = self._top()
@@ -66,13 +66,16 @@ class Quick:
 
     def _layers(self) -> list[Layer]:
         """Attention before the cell asks with the last output, which the top cell multiplies,
-        too.
+        too; the last output also opens the gate on what is seen.
         """
         cells = [cell for cell in self.decoder.stack.cells if isinstance(cell, Cell)]
-        query = _doubled(self.mlp.query) if self.mlp and self.before else None
+        asked = [_doubled(self.mlp.query)] if self.mlp and self.before else []
+        if self.decoder.gate:
+            asked.append((self.decoder.gate.weight, self.decoder.gate.bias))
+        more = _stacked(asked)
         last = len(cells) - 1
         return [
-            Layer(cell, self.precision, query if level == last else None, level > 0)
+            Layer(cell, self.precision, more if level == last else None, level > 0)
             for level, cell in enumerate(cells)
         ]
 
@@ -184,7 +187,7 @@ class Course:
         past = [layer.past(own[0]) for layer, own in zip(quick.layers, state.cells, strict=True)]
         seen, weights = self._given(len(tokens)), None
         if quick.before:
-            seen, weights = self._attend(past[-1][:, quick.layers[-1].own :], state.cells[-1][0])
+            seen, weights = self._before(past[-1][:, quick.layers[-1].own :], state.cells[-1][0])
         more = None
         if seen is not None:
             more, seen = seen[:, :size], seen[:, size:]
@@ -205,6 +208,13 @@ class Course:
     def _given(self, rows: int) -> Tensor | None:
         given = self.held.given
         return given.repeat_interleave(rows // len(given), 0) if given.size(1) else None
+
+    def _before(self, asked: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        """Attention before the cell, perhaps behind a gate."""
+        if not self.quick.gated:
+            return self._attend(asked, h)
+        seen, weights = self._attend(asked[:, :-1], h)
+        return seen * asked[:, -1:].sigmoid(), weights
 
     def _attend(self, asked: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         """Shares of the context in gates (before the cell) and readout (N, C); weights (N, S)."""
@@ -247,6 +257,11 @@ class Course:
 def _doubled(query: nn.Linear) -> tuple[Tensor, Tensor]:
     """softmax_j(v · tanh u_j) = softmax_j(2v · sigmoid 2u_j), and a sigmoid is cheaper."""
     return 2 * query.weight, 2 * query.bias
+
+
+def _stacked(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor] | None:
+    """Linear layers of the same input as one."""
+    return (torch.cat([w for w, _ in parts]), torch.cat([b for _, b in parts])) if parts else None
 
 
 def _each(product: Product, memory: Tensor) -> Tensor:

@@ -24,7 +24,8 @@ def covers(quick: Quick, places: int) -> bool:
     decoder = quick.decoder
     known = type(decoder.stack.bottom) in (GRU, LSTM) and decoder.spec.layers == 1
     readouts = ("tanh", "maxout") if quick.before else ("tanh",)
-    return known and quick.look is not None and quick.kind in readouts and 0 < places <= LONG
+    known = known and quick.look is not None and not quick.gated
+    return known and quick.kind in readouts and 0 < places <= LONG
 
 
 class Weights:
