@@ -46,7 +46,7 @@ class Translator {
     const length = first.length;
     const rules = { limited: ends !== "once", least: options.min_length, most: 1, own: null, prompt: [] };
     rules.grams = options.no_repeat_ngram;
-    rules.signs = ends === "once" ? [PAD, BOS, UNK] : [PAD, BOS];
+    rules.signs = ends === "sign" ? [PAD, BOS] : [PAD, BOS, UNK];
     if (ends === "source") rules.least = rules.most = length - this.sources[0].signs + beyond;
     else if (ends === "sign" && !this.sources.length) {
       rules.prompt = first;
