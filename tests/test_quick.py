@@ -189,6 +189,23 @@ def test_changed_weights_are_noticed_and_copies_begin_anew() -> None:
     assert torch.allclose(after, walk(model, given)[0], atol=1e-9)
 
 
+def test_weights_and_parts_that_are_replaced_are_noticed() -> None:
+    spec = next(iter(KNOWN.values()))
+    model, other, given = make(spec), make(spec), source(spec)
+    with torch.no_grad():
+        before, _ = walk(model, given)
+        model.head.bias = nn.Parameter(model.head.bias + torch.linspace(0, 3, len(before[0, 0])))
+        after, _ = walk(model, given)
+        for weight in other.decoder.parameters():
+            weight.mul_(0.5)
+        model.decoder = other.decoder
+        last, _ = walk(model, given)
+        model.quick = lambda: None  # type: ignore[method-assign]
+        assert torch.allclose(last, walk(model, given)[0], atol=1e-9)
+    assert not torch.allclose(before, after)
+    assert not torch.allclose(after, last)
+
+
 @pytest.mark.parametrize("size", [7, LARGE, 1000])
 @pytest.mark.parametrize("count", [1, 5, 8])
 def test_the_best_few_are_the_best(size: int, count: int) -> None:

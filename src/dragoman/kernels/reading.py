@@ -102,6 +102,30 @@ def walk(
     return hs, state
 
 
+class Watch:
+    """The weights of modules, found again without a walk through the modules: that takes longer
+    than a step. Weights that are replaced are seen, modules that are not.
+    """
+
+    def __init__(self, *modules: nn.Module) -> None:
+        self.modules = modules
+        self.rooms = [
+            (part._parameters, name)
+            for module in modules
+            for part in module.modules()
+            for name in part._parameters
+        ]
+
+    def of(self, *modules: nn.Module) -> bool:
+        """Whether it is these that are watched."""
+        return [*map(id, self.modules)] == [*map(id, modules)]
+
+    def marks(self) -> tuple[Hashable, ...]:
+        """Of all weights, as they are now."""
+        found = (room.get(name) for room, name in self.rooms)
+        return tuple(mark(weight) for weight in found if weight is not None)
+
+
 def mark(weight: Tensor) -> Hashable:
     """What tells a weight from another, and from itself after a change."""
     version = 0 if weight.is_inference() else weight._version

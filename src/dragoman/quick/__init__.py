@@ -21,7 +21,7 @@ from dragoman.decoders import Recurrent
 from dragoman.heads import Vocabulary
 from dragoman.kernels.choice import has_native
 from dragoman.kernels.packed import Precision
-from dragoman.kernels.reading import Shelf, mark
+from dragoman.kernels.reading import Shelf, Watch
 from dragoman.quick.course import Course, Quick
 from dragoman.quick.rails import Rails
 
@@ -47,12 +47,17 @@ class Kept:
         self.made: tuple[Hashable, Quick] | None = None
         self.laid: tuple[Hashable, Rails] | None = None
         self.shelf = Shelf()  # the encoder's cells
+        self.watches: dict[str, Watch] = {}
 
     def __call__(self, decoder: nn.Module, head: nn.Module, precision: Precision) -> Quick | None:
         if not fits(decoder, head) or _watched():
             return None
-        weights = [*decoder.parameters(), *head.parameters()]
-        key = precision, has_native(weights[0].device, weights[0].dtype), *map(mark, weights)
+        first = next(head.parameters())
+        key = (
+            precision,
+            has_native(first.device, first.dtype),
+            *self._marks("writer", decoder, head),
+        )
         if self.made is None or self.made[0] != key:
             assert isinstance(decoder, Recurrent)
             assert isinstance(head, Vocabulary)
@@ -62,15 +67,22 @@ class Kept:
     def forget(self) -> None:
         """Weights may have changed without a mark."""
         self.made = self.laid = None
-        self.shelf = Shelf()
+        self.shelf, self.watches = Shelf(), {}
 
     def rails(self, encoder: nn.Module, quick: Quick) -> Rails:
         """The same for searches that are recorded, the encoder among what they record."""
-        key = id(quick), *map(mark, encoder.parameters())
+        key = id(quick), *self._marks("reader", encoder)
         if self.laid is None or self.laid[0] != key:
             quick.graphs.clear()
             self.laid = key, Rails(encoder, quick)
         return self.laid[1]
+
+    def _marks(self, role: str, *modules: nn.Module) -> tuple[Hashable, ...]:
+        """What tells these modules' weights from what they were."""
+        watch = self.watches.get(role)
+        if watch is None or not watch.of(*modules):
+            watch = self.watches[role] = Watch(*modules)
+        return watch.marks()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Kept":
         return Kept()
