@@ -80,56 +80,69 @@ def _whole(highs, sums, ok, C, KK: tl.constexpr):
 
 
 @triton.jit
-def _note(parents, tokens, gains, at, parent, token, gain):
-    tl.store(parents + at, parent)
-    tl.store(tokens + at, token)
-    tl.store(gains + at, gain)
+def _gains(
+    tops, highs, sums, done, c, n, ok, C, COUNT: tl.constexpr, KK: tl.constexpr
+):  # fmt: skip
+    """What ways to go on add to their paths, and whether those are done; these wait for free."""
+    ended = tl.load(done + n, mask=ok, other=1) != 0
+    top = tl.load(tops + c, mask=ok, other=LOW)
+    top = tl.where(ended, tl.where(c % (C * COUNT) == 0, 0.0, LOW), top)
+    whole = _whole(highs + n * C, sums + n * C, ok, C, KK)
+    return ended, top, tl.where(ended, top, top - whole)
 
 
 @triton.jit
 def _merge(
     tops, symbols, highs, sums, tokens, parents, scores, lengths, done, lead, divisors, time,
     log_parents, log_tokens, log_gains, C,
-    WIDTH: tl.constexpr, COUNT: tl.constexpr, KK: tl.constexpr,
+    WIDTH: tl.constexpr, COUNT: tl.constexpr, KK: tl.constexpr, KW: tl.constexpr,
 ):  # fmt: skip
+    """First which ways are chosen, in turn; then all that is known of them, at once."""
     b = tl.program_id(0).to(tl.int64)
+    ways = WIDTH * C * COUNT
     c = tl.arange(0, KK)  # ways to go on: path, part of the alphabet, symbol
-    ok = c < WIDTH * C * COUNT
+    ok = c < ways
     path = tl.where(ok, c // (C * COUNT), 0)
     n = b * WIDTH + path
-    ended = tl.load(done + n, mask=ok, other=1) != 0
-    top = tl.load(tops + b * WIDTH * C * COUNT + c, mask=ok, other=LOW)
-    symbol = tl.load(symbols + b * WIDTH * C * COUNT + c, mask=ok, other=NOTHING)
-    wait = tl.where(c % (C * COUNT) == 0, 0.0, LOW)  # a path that is done waits for free
-    gain = tl.where(ended, wait, top - _whole(highs + n * C, sums + n * C, ok, C, KK))
+    ended, top, gain = _gains(tops, highs, sums, done, b * ways + c, n, ok, C, COUNT, KK)
     length = tl.load(lengths + n, mask=ok, other=0) + tl.where(ended, 0, 1)
     score = tl.where(ok, tl.load(scores + n, mask=ok, other=LOW) + gain, LOW)
     rank = tl.where(ok, score / tl.load(divisors + length, mask=ok, other=1.0), LOW)
     leading = ok & (path == tl.load(lead + b))
-    wanted = tl.argmax(tl.where(leading, tl.where(ended, wait, top), LOW), 0)
-    log = tl.load(time) * tl.num_programs(0) * WIDTH + b * WIDTH
-    tl.debug_barrier()  # all is read before anything is written
+    wanted = tl.argmax(tl.where(leading, top, LOW), 0)
+    k = tl.arange(0, KW)
+    chosen, dead = tl.zeros([KW], tl.int32), tl.zeros([KW], tl.int32)
     found, place = wanted * 0, wanted * 0
     for i in range(WIDTH):
+        best, at = tl.max(rank, 0, return_indices=True)
         forced = (i == WIDTH - 1) & (found == 0)  # the greedy path's own way
-        dead = (tl.max(rank, 0) == LOW) & (forced == 0)
-        at = tl.where(forced, wanted, tl.argmax(rank, 0))
-        hit = c == at
-        over = tl.max(tl.where(hit & ended, 1, 0), 0) != 0
-        token = tl.where(dead | over, NOTHING, tl.sum(tl.where(hit, symbol, 0), 0))
-        parent = tl.sum(tl.where(hit, path, 0), 0)
-        price = tl.where(dead, LOW, tl.sum(tl.where(hit, gain, 0.0), 0))
-        row = b * WIDTH + i
-        tl.store(tokens + row, token)
-        tl.store(parents + row, b * WIDTH + parent)
-        tl.store(scores + row, tl.where(dead, LOW, tl.sum(tl.where(hit, score, 0.0), 0)))
-        tl.store(lengths + row, tl.sum(tl.where(hit, length, 0), 0))
-        tl.store(done + row, (dead | over | (token == END)).to(tl.int8))
-        _note(log_parents, log_tokens, log_gains, log + i, parent, token, price)
-        here = (at == wanted) & (dead == 0) & (found == 0)
+        at = tl.where(forced, wanted, at)
+        lost = tl.where((best == LOW) & (forced == 0), 1, 0)
+        chosen, dead = tl.where(k == i, at, chosen), tl.where(k == i, lost, dead)
+        here = (at == wanted) & (lost == 0) & (found == 0)
         place = tl.where(here, i, place)
         found = tl.where(here, 1, found)
-        rank = tl.where(hit, LOW, rank)
+        rank = tl.where(c == at, LOW, rank)
+    mine = k < WIDTH
+    parent = tl.where(mine, chosen // (C * COUNT), 0)
+    n = b * WIDTH + parent
+    ended, top, gain = _gains(tops, highs, sums, done, b * ways + chosen, n, mine, C, COUNT, KW)
+    token = tl.load(symbols + b * ways + chosen, mask=mine, other=NOTHING)
+    token = tl.where((dead != 0) | ended, NOTHING, token)
+    length = tl.load(lengths + n, mask=mine, other=0) + tl.where(ended, 0, 1)
+    score = tl.where(dead != 0, LOW, tl.load(scores + n, mask=mine, other=LOW) + gain)
+    over = (dead != 0) | ended | (token == END)
+    log = (tl.load(time) * tl.num_programs(0) + b) * WIDTH + k
+    row = b * WIDTH + k
+    tl.debug_barrier()  # all is read before anything is written
+    tl.store(tokens + row, token, mask=mine)
+    tl.store(parents + row, n, mask=mine)
+    tl.store(scores + row, score, mask=mine)
+    tl.store(lengths + row, length, mask=mine)
+    tl.store(done + row, over.to(tl.int8), mask=mine)
+    tl.store(log_parents + log, parent, mask=mine)
+    tl.store(log_tokens + log, token, mask=mine)
+    tl.store(log_gains + log, tl.where(dead != 0, LOW, gain), mask=mine)
     tl.store(lead + b, place)
 
 
@@ -209,7 +222,7 @@ class Choice:
         ways = wide(self.width * self.width * self.many)
         _merge[(self.items,)](
             self.tops, self.found, self.highs, self.sums, *front, self.divisors, time, *record,
-            self.many, WIDTH=self.width, COUNT=self.width, KK=ways,
+            self.many, WIDTH=self.width, COUNT=self.width, KK=ways, KW=wide(self.width),
             num_warps=1 if ways <= 128 else 4,
         )  # fmt: skip
 
