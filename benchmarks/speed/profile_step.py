@@ -1,6 +1,6 @@
 """Where the time of a training step on a GPU goes: its kernels, the longest first.
 
-python benchmarks/speed/profile_step.py [--plain]
+python benchmarks/speed/profile_step.py [--plain] [--fp32]
 """
 
 import sys
@@ -12,7 +12,8 @@ from train_step import M30K, Side, examples, text_model
 def main() -> None:
     plain = "--plain" in sys.argv
     corpus, rows = examples(M30K, 1)
-    side = Side(text_model(M30K), "cuda", "bf16", plain)
+    precision = "fp32" if "--fp32" in sys.argv else "bf16"
+    side = Side(text_model(M30K), "cuda", precision, plain)
     batch = side.stepper.prepare(corpus.batch(rows[0]))
     side.run([batch] * 6)
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
