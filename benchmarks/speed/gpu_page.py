@@ -1,4 +1,4 @@
-"""What a GPU did, as tables for docs/speed.md: from results/train_cuda.json and gpu_decode.json."""
+"""What a GPU did, as tables for docs/speed.md: from results/*_cuda.json and gpu_decode.json."""
 
 import json
 from pathlib import Path
@@ -22,6 +22,8 @@ def training() -> list[str]:
     known = {(one["name"], one.get("precision")): one for one in found}
     lines = ["| | plain, ms | ours, ms | ratio | target symbols/s |", "|---|---|---|---|---|"]
     lines += [_step(told, known[key]) for key, told in TRAINED.items() if key in known]
+    if (senses := RESULTS / "senses_cuda.json").exists():
+        lines += [_sense(one) for one in json.loads(senses.read_text("utf-8"))]
     growing = [one for one in found if one["name"].startswith(("length", "batch", "vocabulary"))]
     lines += [
         "",
@@ -42,6 +44,11 @@ def training() -> list[str]:
 def _step(told: str, one: dict[str, Any]) -> str:
     speed, ratio = f"{one['tokens_per_s']:,.0f}", f"{one['ratio']:.1f}"
     return f"| {told} | {one['plain_ms']:.1f} | {one['ours_ms']:.2f} | {ratio} | {speed} |"
+
+
+def _sense(one: dict[str, Any]) -> str:
+    told = f"{one['name']}, {one['items']} items, {one['precision']}"
+    return f"| {told} | {one['plain_ms']:.1f} | {one['ours_ms']:.2f} | {one['ratio']:.1f} | – |"
 
 
 def decoding() -> list[str]:

@@ -13,6 +13,7 @@ batches as in training.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -166,37 +167,43 @@ def compare(
 
 
 def widening(name: str, size: Size, device: str, precision: str) -> dict[str, Any]:
-    """Steps at sizes as they are against the same widened inside to multiples of 64, in turns."""
-    corpus, rows = examples(size, 12 if device == "cuda" else 3)
-    found: dict[int, list[float]] = {1: [], 64: []}
-    sides = {step: Side(text_model(size), device, precision, plain=False) for step in found}
+    """Steps at sizes as they are, widened inside to multiples of 64, as Dragoman chooses, and of a
+    model whose own sizes are multiples of 64, in turns.
+    """
+    corpus, rows = examples(size, 8 if device == "cuda" else 3)
+    own = ("embedding", "hidden", "readout")
+    full = size._replace(**{part: -(-getattr(size, part) // 64) * 64 for part in own})
+    ways = {"plain": (size, 1), "widened": (size, 64), "chosen": (size, None), "full": (full, 1)}
+    sides = {
+        way: Side(text_model(one), device, precision, plain=False) for way, (one, _) in ways.items()
+    }
     given = [corpus.batch(r) for r in rows]
-    ready = {step: [side.stepper.prepare(b) for b in given] for step, side in sides.items()}
+    ready = {way: [side.stepper.prepare(b) for b in given] for way, side in sides.items()}
+    found: dict[str, list[float]] = {way: [] for way in ways}
     for turn in range(5):
-        for step, side in sides.items():
-            with multiples(of=step):
-                seconds, _ = side.run(ready[step])
+        for way, side in sides.items():
+            step = ways[way][1]
+            with contextlib.nullcontext() if step is None else multiples(of=step):
+                seconds, _ = side.run(ready[way])
             if turn > 1 or (turn and device == "cpu"):  # the first ones record graphs
-                found[step].append(1000 * seconds / len(given))
-    plain, wide = (statistics.median(times) for times in found.values())
-    print(
-        f"{name:<34} {precision:<5} {plain:9.3f} {wide:9.3f} ms {plain / wide:7.2f} x", flush=True
-    )
-    told = {"name": name, "device": device, "precision": precision, **size._asdict()}
-    return told | {"plain_ms": plain, "widened_ms": wide, "ratio": plain / wide}
+                found[way].append(1000 * seconds / len(given))
+    times = {f"{way}_ms": statistics.median(spent) for way, spent in found.items()}
+    print(f"{name:<34} {precision:<5}", *(f"{t:9.3f}" for t in times.values()), "ms", flush=True)
+    return {"name": name, "device": device, "precision": precision, **size._asdict(), **times}
 
 
 def all_widenings(device: str) -> list[dict[str, Any]]:
     """Sizes that are no multiples of 64: of 8 only, of 4, odd ones."""
     base = M30K if device == "cuda" else Size(4000, rows=64)
     sizes = {n: base._replace(embedding=n, hidden=n, readout=n) for n in (100, 250, 300, 500, 620)}
-    cases = [(f"sizes of {n}", size) for n, size in sizes.items()]
+    usual = "bf16" if device == "cuda" else "fp32"
+    cases = [(f"sizes of {n}", size, usual) for n, size in sizes.items()]
     if device == "cuda":
-        cases += [(f"hidden {n}", base._replace(hidden=n)) for n in (488, 1000, 999)]
-        cases.append(
-            ("WMT size, 620 and 1000", WMT._replace(embedding=620, hidden=1000, readout=620))
-        )
-    return [widening(*case, device, kind) for case in cases for kind in ("bf16", "fp32")]
+        cases.append(("sizes of 500", sizes[500], "fp32"))
+        cases += [(f"hidden {n}", base._replace(hidden=n), "bf16") for n in (488, 999, 1000)]
+        wmt = WMT._replace(embedding=620, hidden=1000, readout=620)
+        cases.append(("WMT size, 620 and 1000", wmt, "bf16"))
+    return [widening(name, size, device, kind) for name, size, kind in cases]
 
 
 def pipeline(size: Size) -> dict[str, Any]:
