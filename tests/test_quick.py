@@ -15,7 +15,7 @@ from dragoman.core import BOS, EOS, PAD, Hypotheses, Pair, Source, repeat, tree_
 from dragoman.kernels.best import LARGE, best, total
 from dragoman.kernels.packed import packed
 from dragoman.model import Model, ModelSpec
-from dragoman.search.graphs import STEPS
+from dragoman.search.recorded import STEPS
 from models import ALL, FEW, make, source, widen
 from small import words
 

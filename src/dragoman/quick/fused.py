@@ -76,7 +76,7 @@ def weights_of(quick: Quick) -> Weights:
 
 
 class Fused:
-    """Steps of a decoder over sources of one shape (`search.graphs.Track`)."""
+    """Steps of a decoder over sources of one shape (`search.recorded.Track`)."""
 
     def __init__(self, rails: Rails, enc: Encoded, each: int, steps: int) -> None:
         self.rails, self.each, self.weights = rails, each, weights_of(rails.quick)

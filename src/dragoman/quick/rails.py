@@ -14,13 +14,13 @@ from dragoman.core import Encoded, Source, State, leaf, leaves, repeat, select, 
 from dragoman.kernels.beams import Front
 from dragoman.kernels.choice import has_triton
 from dragoman.quick.course import Course, Quick
-from dragoman.search.graphs import Track
+from dragoman.search.recorded import Track
 
 LARGE = 2**28  # bytes that the weights of attention of all steps may take
 
 
 class Rails:
-    """What recorded searches ask of a model (`search.graphs`)."""
+    """What recorded searches ask of a model (`search.recorded`)."""
 
     def __init__(self, encoder: nn.Module, quick: Quick) -> None:
         self.encoder, self.quick = encoder, quick

@@ -1,132 +1,21 @@
-"""Searches on a GPU: encoder, steps and tracing recorded once as graphs, replayed without the host.
+"""Searches on a GPU: recorded once for each shape of source, replayed for all others of it.
 
-Shapes are fixed while a graph lives, so sources are rounded up, and finished paths go on waiting;
-whether all are done is asked once in a few steps. Graphs are kept by the model's quick form, one
-for each shape, and leave with it when weights change.
+Shapes are fixed while a graph lives, so sources are rounded up. Graphs are kept by the model's
+quick form, one for each shape, and leave with it when weights change.
 """
 
-import gc
 import warnings
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from dragoman.core import Hypotheses, Padded, Source, leaf, leaves, tree_map
-from dragoman.kernels.beams import Found
-from dragoman.search.boards import Beam, Board, Draw, Room
+from dragoman.core import Hypotheses, Padded, Source, leaves, tree_map
 from dragoman.search.course_beams import Rank
 from dragoman.search.courses import Limits
-from dragoman.search.stops import times
+from dragoman.search.recorded import STEPS, Plan, Rails, Recorded, laid
 
-STEPS = 8  # in a graph; an even number, so that buffers that take turns end where they began
 KEPT = 32  # graphs, and shapes that were seen
 ROUND = 8  # sources are as long as a multiple of this
-
-
-class Track(Protocol):
-    """A model's steps over buffers that stay where they are, for sources of one shape."""
-
-    symbols: int  # of the alphabet
-    like: Tensor  # of the type of scores
-    looks: Tensor | None  # (T, P, N, S) weights of all steps; those at [:, 0] are for reading
-
-    def begin(self, source: Source, /) -> None: ...
-    def move(self, front: Any, time: Tensor, /) -> Tensor: ...
-
-
-class Rails(Protocol):
-    """What a model gives to these searches (`dragoman.quick`)."""
-
-    graphs: OrderedDict[Hashable, Any]  # by shape
-
-    def lay(self, source: Source, each: int, steps: int, /) -> Track: ...
-
-
-class Plan(NamedTuple):
-    """What is searched for: all that a graph depends on beside the shape of the source."""
-
-    width: int  # paths of an item
-    n_best: int = 1
-    rank: Rank = Rank()
-    draw: tuple[tuple[str, float], ...] | None = None  # options of a draw; None: a beam
-
-    def board(self, items: int, steps: int, track: Track) -> Board:
-        room = Room(items, self.width, track.symbols, steps, track.looks, track.like)
-        if self.draw is not None:
-            return Draw(room, dict(self.draw))
-        return Beam(room, self.rank, self.n_best)
-
-
-class Recorded:
-    """A search over buffers that stay where they are."""
-
-    def __init__(self, rails: Rails, source: Source, plan: Plan, steps: int) -> None:
-        self.source = source
-        self.track = rails.lay(source, plan.width, steps)
-        device = self.track.like.device
-        self.board = plan.board(len(leaf(source)), steps, self.track)
-        first = torch.arange(STEPS, device=device)
-        self.times = torch.stack([first, first], 1)  # how many steps were taken, step by step
-        found = self.board.found
-        self.over = _host((self.times > 0).all())
-        looks = None if found.looks is None else _host(found.looks)
-        self.answer = Found(_host(found.scores), _host(found.tokens), _host(found.gains), looks)
-        self.start = _record(self._start, device, mendable=True)
-        self.steps, self.finish = _record(self._steps, device), _record(self._finish, device)
-
-    def _start(self) -> None:
-        self.track.begin(self.source)
-        self.board.begin()
-        self.times.copy_(torch.arange(STEPS, device=self.times.device)[:, None])
-
-    def _steps(self) -> None:
-        for now in self.times:
-            self.board.take(self.track.move(self.board.front, now[:1]), now[:1])
-        self.times += STEPS
-        self.over.copy_((self.board.front.done != 0).all(), non_blocking=True)
-
-    def _finish(self) -> None:
-        self.board.finish(self.track.looks, self.times[0, :1])
-        for name in ("scores", "tokens", "gains"):
-            getattr(self.answer, name).copy_(getattr(self.board.found, name), non_blocking=True)
-
-    def run(self, source: Source, limits: Limits, noise: Tensor | None) -> Hypotheses:
-        """A search with the graphs, over other sources of the same shape."""
-        items, board = len(limits.most), self.board
-        for room, given in zip(leaves(self.source), leaves(source), strict=True):
-            _lay(room, given)
-        bounds = torch.stack(tuple(limits)).to(torch.int32)
-        _lay(board.bounds, bounds)  # rows that nobody asked for end at once
-        if noise is not None and isinstance(board, Draw):
-            _lay(board.noise, noise.flatten(0, 1))
-        self.start()
-        steps, most = 0, limits.steps
-        for begun in times(most, STEPS):
-            self.steps()
-            steps = begun + STEPS
-            if steps < most and self._is_over():
-                break
-        self.finish()
-        return self._read(items, steps)
-
-    def _is_over(self) -> bool:
-        _wait(self.times)
-        return bool(self.over)
-
-    def _read(self, items: int, steps: int) -> Hypotheses:
-        here, there = self.answer.looks, self.board.found.looks
-        if here is not None and there is not None:
-            here[:steps].copy_(there[:steps], non_blocking=True)
-        _wait(self.times)
-        return Hypotheses(
-            self.answer.tokens[:steps, :items].permute(1, 2, 0).long(),
-            self.answer.scores[:items].clone(),
-            self.answer.gains[:steps, :items].permute(1, 2, 0).clone(),
-            None if here is None else here[:steps, :items].permute(1, 2, 0, 3).clone(),
-        )
 
 
 def beam(
@@ -158,7 +47,7 @@ def _run(
         graphs[key] = None
     elif graphs[key] is None:
         rooms = iter([torch.zeros(shape, dtype=kind) for shape, kind in shapes])
-        graphs[key] = _try(rails, tree_map(lambda t: _laid(next(rooms), t), source), plan, steps)
+        graphs[key] = _try(rails, tree_map(lambda t: laid(next(rooms), t), source), plan, steps)
     graphs.move_to_end(key)
     while len(graphs) > KEPT:
         graphs.popitem(last=False)
@@ -187,58 +76,3 @@ def _try(rails: Rails, source: Source, plan: Plan, steps: int) -> Recorded | str
     except RuntimeError as error:
         warnings.warn(f"no CUDA graph for this search: {error}", stacklevel=2)
         return str(error)
-
-
-def _record(
-    work: Callable[[], None], device: torch.device, mendable: bool = False
-) -> Callable[[], None]:
-    """Work that can be done again and again: a graph of it, on a GPU. What is `mendable` goes on as
-    it is where it cannot be recorded.
-    """
-    if device.type != "cuda":
-        work()
-        return work
-    graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):  # what is made at first use must not be made in the graph
-        for _ in range(2):
-            work()
-    torch.cuda.current_stream().wait_stream(side)
-    gc.collect()
-    gc.disable()  # an old graph that is freed while a new one is recorded spoils it
-    try:
-        with torch.cuda.graph(graph):
-            work()
-    except RuntimeError:
-        if not mendable:
-            raise
-        torch.cuda.synchronize()
-        return work
-    finally:
-        gc.enable()
-    return graph.replay
-
-
-def _laid(room: Tensor, given: Tensor) -> Tensor:
-    """A buffer, like what is given, with the same in it."""
-    room = room.to(given.device)
-    _lay(room, given)
-    return room
-
-
-def _lay(room: Tensor, given: Tensor) -> None:
-    """Fill a buffer, which may be larger; the rest is zero."""
-    if room.shape != given.shape:
-        room.zero_()
-        room = room[tuple(slice(0, size) for size in given.shape)]
-    room.copy_(given.to(room.dtype), non_blocking=True)
-
-
-def _host(like: Tensor) -> Tensor:
-    """Room for the same in the host's memory, where a GPU can write by itself."""
-    return torch.empty(like.shape, dtype=like.dtype, pin_memory=like.is_cuda)
-
-
-def _wait(like: Tensor) -> None:
-    if like.is_cuda:
-        torch.cuda.current_stream(like.device).synchronize()
