@@ -11,16 +11,18 @@ from torch import Tensor, nn
 
 import dragoman
 from dragoman import quick, search
-from dragoman.core import BOS, EOS, PAD, Hypotheses, Pair, Source, repeat, tree_map
+from dragoman.core import BOS, EOS, PAD, Hypotheses, Pair, Source, move, repeat, tree_map
 from dragoman.kernels.best import LARGE, best, total
 from dragoman.kernels.packed import packed
 from dragoman.model import Model, ModelSpec
+from dragoman.search import graphs, recorded
 from dragoman.search.recorded import STEPS
 from models import ALL, FEW, make, source, widen
 from small import words
 
 LEAST, MOST = torch.tensor([0, 2, 1]), torch.tensor([6, 3, 4])
 LIMITS = search.Limits(LEAST, MOST)
+GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 TYPES = pytest.mark.parametrize("kind", [torch.float64, torch.float32], ids=["f64", "f32"])
 
 
@@ -147,11 +149,51 @@ def check_recorded(model: Model, given: Source) -> None:
         assert all(alike(slow, shortened(one, slow)) for one in drawn[1:])
 
 
+@few
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=GPU)])
+def test_items_that_go_on_alone_find_what_they_would_have(
+    spec: ModelSpec, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Recorded searches leave behind what is done, and again, and again."""
+    monkeypatch.setattr(graphs, "FEWEST", 8)
+    taken = []
+    take_over = recorded.Recorded._take_over
+
+    def watched(self: recorded.Recorded, *given: object) -> Hypotheses:
+        taken.append(len(self.ended))
+        return take_over(self, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(recorded.Recorded, "_take_over", watched)
+    model = make(spec) if device == "cpu" else make(spec).float().cuda()
+    given = tree_map(lambda t: t.repeat_interleave(14, 0)[:40], source(spec))
+    given = move(given if device == "cpu" else cast(given, torch.float), torch.device(device))
+    most = torch.randperm(40, generator=torch.Generator().manual_seed(0)) * 35 // 40
+    limits, noise = search.Limits(most // 2, most), torch.rand(40, 2, 36)
+    with torch.inference_mode():
+        bounds = (most // 2).to(device), most.to(device)
+        pair = search.within(search.never(model.begin(given), [PAD, BOS]), *bounds)
+        rails = quick.Rails(model.encoder, model.quick())  # type: ignore[arg-type]
+        slow = home(search.beam(*pair, 36, width=3, n_best=2, normalize=0.8))
+        drawn = home(search.sample(*pair, noise))
+        ask = {"width": 3, "n_best": 2, "rank": search.Rank(0.8)}
+        for turn in range(4):
+            one = search.recorded_beam(rails, given, limits, **ask)
+            two = search.recorded_sample(rails, given, limits, noise)
+            if turn:
+                assert alike(slow, shortened(one, slow))
+                assert alike(drawn, shortened(two, drawn))
+    assert min(taken) == 8
+
+
+def home(found: Hypotheses) -> Hypotheses:
+    return Hypotheses(*(None if part is None else part.cpu() for part in found))
+
+
 def shortened(found: Hypotheses | None, like: Hypotheses) -> Hypotheses:
     """Without the steps and places that rounding up has added."""
     assert found is not None
     steps = like.tokens.size(2)
-    assert found.tokens.size(2) == STEPS
+    assert found.tokens.size(2) == -(-steps // STEPS) * STEPS
     assert not found.tokens[..., steps:].any()
     weights = None
     if found.weights is not None and like.weights is not None:

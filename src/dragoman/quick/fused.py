@@ -137,6 +137,17 @@ class Fused:
         self.turn = 0
         torch.addmm(by.past_bias, self.states[0], by.past.t(), out=self.past)
 
+    def adopt(self, other: "Fused", items: Tensor, rows: Tensor, steps: int) -> None:
+        """Go on where another track stands after so many steps, with these of its items."""
+        pairs = zip(self.seen, other.seen, strict=True)
+        for mine, theirs in (pair for pair in pairs if pair[0] is not self.weights.score):
+            mine.copy_(theirs[items])
+        for ours, others in ((self.states, other.states), (self.memories, other.memories)):
+            ours[0].copy_(others[0][rows])
+        self.past.copy_(other.past[rows])
+        if self.looks is not None and other.looks is not None:
+            self.looks[:steps, 0] = other.looks[:steps, 0, rows]
+
     def move(self, front: Front, time: Tensor) -> Tensor:
         """One symbol further on all paths: scores (N, V or more)."""
         by, shape, turn, looks = self.weights, self.shape, self.turn, self.looks

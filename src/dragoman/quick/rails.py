@@ -74,6 +74,13 @@ class Stepped:
         _fill(self.held, course.held)
         _fill(self.state, repeat(state, self.each))
 
+    def adopt(self, other: "Stepped", items: Tensor, rows: Tensor, steps: int) -> None:
+        """Go on where another track stands after so many steps, with these of its items."""
+        _fill(self.held, select(other.held, items))
+        _fill(self.state, select(other.state, rows))
+        if self.looks is not None and other.looks is not None:
+            self.looks[:steps] = other.looks[:steps, :, rows]
+
     def move(self, front: Front, time: Tensor) -> Tensor:
         """One symbol further on all paths: scores (N, V or more)."""
         before = select(self.state, front.parents)

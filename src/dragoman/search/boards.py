@@ -4,7 +4,7 @@ A board is told of scores and says how paths go on. Chosen by Triton where it ru
 operations; nothing here asks the device for anything.
 """
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -40,6 +40,7 @@ class Board(Protocol):
 
     def begin(self) -> None: ...
     def take(self, scores: Tensor, time: Tensor) -> None: ...
+    def adopt(self, other: Any, items: Tensor, rows: Tensor, steps: int) -> None: ...
     def finish(self, looks: Tensor | None, time: Tensor) -> None: ...
 
 
@@ -64,6 +65,16 @@ def _reset(front: Front, alone: bool) -> None:
         front.scores.view(len(front.lead), -1)[:, 1:] = NEVER
     for part in front[3:]:
         part.zero_()
+
+
+def _adopt(mine: "Board", other: "Board", items: Tensor, rows: Tensor) -> None:
+    """Ends and bounds of paths as they stand in another board, for these of its items and paths."""
+    shift = torch.arange(len(rows), device=rows.device) - rows
+    for part, theirs in zip(mine.front[:5], other.front[:5], strict=True):
+        part.copy_(theirs[rows])
+    mine.front.parents.add_(shift)  # a path's parent is of the same item
+    mine.front.lead.copy_(other.front.lead[items])
+    mine.bounds.copy_(other.bounds[:, items])
 
 
 def _found(room: Room, count: int) -> Found:
@@ -129,6 +140,12 @@ class Beam:
         shape = *paths.done.shape, gains.size(1)
         return gains.view(shape), symbols.view(shape)
 
+    def adopt(self, other: "Beam", items: Tensor, rows: Tensor, steps: int) -> None:
+        """Go on where another beam stands after so many steps, with these of its items."""
+        _adopt(self, other, items, rows)
+        for mine, theirs in zip(self.record, other.record, strict=True):
+            mine[:steps] = theirs[:steps, items]
+
     def finish(self, looks: Tensor | None, time: Tensor) -> None:
         """Follow the best paths to the start."""
         if self.fused is not None:
@@ -179,6 +196,13 @@ class Draw:
         shape = self.found.scores.shape
         self.found.tokens.index_copy_(0, time, tokens.to(torch.int32).view(1, *shape))
         self.found.gains.index_copy_(0, time, gains.view(1, *shape))
+
+    def adopt(self, other: "Draw", items: Tensor, rows: Tensor, steps: int) -> None:
+        """Go on where others stand after so many steps, with these of their items."""
+        _adopt(self, other, items, rows)
+        self.noise.copy_(other.noise[rows])
+        self.found.tokens[:steps] = other.found.tokens[:steps, items]
+        self.found.gains[:steps] = other.found.gains[:steps, items]
 
     def finish(self, looks: Tensor | None, time: Tensor) -> None:
         self.found.scores.copy_(self.front.scores.view_as(self.found.scores))

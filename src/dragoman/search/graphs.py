@@ -9,13 +9,15 @@ import warnings
 import torch
 from torch import Tensor
 
-from dragoman.core import Hypotheses, Padded, Source, leaves, tree_map
+from dragoman.core import Hypotheses, Padded, Source, leaf, leaves, tree_map
 from dragoman.search.course_beams import Rank
 from dragoman.search.courses import Limits
 from dragoman.search.recorded import STEPS, Plan, Rails, Recorded, laid
 
 KEPT = 32  # graphs, and shapes that were seen
 ROUND = 8  # sources are as long as a multiple of this
+FEWEST = 64  # items; fewer do not make a step shorter
+Shapes = list[tuple[tuple[int, ...], torch.dtype]]
 
 
 def beam(
@@ -40,8 +42,16 @@ def sample(
 def _run(
     rails: Rails, source: Source, limits: Limits, plan: Plan, noise: Tensor | None
 ) -> Hypotheses | None:
-    shapes = [(_rounded(source, t), t.dtype) for t in leaves(source)]
+    shapes: Shapes = [(_rounded(source, t), t.dtype) for t in leaves(source)]
     steps = max(32, 1 << (-(-limits.steps // STEPS) * STEPS - 1).bit_length())
+    found = _find(rails, source, shapes, plan, steps)
+    if found is None:
+        return None
+    return found.run(source, limits, noise, lambda s, going: _fewer(rails, s, going, plan, steps))
+
+
+def _find(rails: Rails, source: Source, shapes: Shapes, plan: Plan, steps: int) -> Recorded | None:
+    """The search for sources of such shapes, recorded when they come for the second time."""
     key, graphs = (tuple(shapes), plan, steps), rails.graphs
     if key not in graphs:
         graphs[key] = None
@@ -52,7 +62,29 @@ def _run(
     while len(graphs) > KEPT:
         graphs.popitem(last=False)
     found = graphs[key]
-    return found.run(source, limits, noise) if isinstance(found, Recorded) else None
+    return found if isinstance(found, Recorded) else None
+
+
+def _fewer(rails: Rails, source: Source, going: int, plan: Plan, steps: int) -> Recorded | None:
+    """Where a search goes on when only so many of its items are not done."""
+    items = len(leaf(source))
+    room = fitting(going, items)
+    if room == items or any(len(part) != items for part in leaves(source)):
+        return None
+    some = tree_map(lambda t: t[:room], source)
+    return _find(rails, some, [(tuple(t.shape), t.dtype) for t in leaves(some)], plan, steps)
+
+
+def fitting(going: int, items: int) -> int:
+    """Half as many items, or half of that, and so on, as long as it is worth it.
+
+    >>> fitting(100, 256), fitting(20, 256), fitting(130, 256)
+    (128, 64, 256)
+    """
+    room = items
+    while FEWEST <= (half := -(-room // (2 * ROUND)) * ROUND) < room and going <= half:
+        room = half
+    return room
 
 
 def _rounded(source: Source, part: Tensor) -> tuple[int, ...]:

@@ -1,7 +1,8 @@
 """A search recorded as graphs: encoder, steps and tracing over buffers that stay where they are,
 replayed without the host.
 
-Finished paths go on waiting; whether all are done is asked once in a few steps.
+Finished paths go on waiting. Which items are done is asked once in a few steps; where enough are,
+the others go on in a smaller search.
 """
 
 import gc
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from dragoman.core import Hypotheses, Source, leaf, leaves
 from dragoman.kernels.beams import Found
@@ -31,6 +33,7 @@ class Track(Protocol):
 
     def begin(self, source: Source, /) -> None: ...
     def move(self, front: Any, time: Tensor, /) -> Tensor: ...
+    def adopt(self, other: Any, items: Tensor, rows: Tensor, steps: int, /) -> None: ...
 
 
 class Rails(Protocol):
@@ -67,7 +70,7 @@ class Recorded:
         first = torch.arange(STEPS, device=device)
         self.times = torch.stack([first, first], 1)  # how many steps were taken, step by step
         found = self.board.found
-        self.over = _host((self.times > 0).all())
+        self.ended = _host(self._over())  # items all of whose paths are done
         looks = None if found.looks is None else _host(found.looks)
         self.answer = Found(_host(found.scores), _host(found.tokens), _host(found.gains), looks)
         self.start = _record(self._start, device, mendable=True)
@@ -82,16 +85,21 @@ class Recorded:
         for now in self.times:
             self.board.take(self.track.move(self.board.front, now[:1]), now[:1])
         self.times += STEPS
-        self.over.copy_((self.board.front.done != 0).all(), non_blocking=True)
+        self.ended.copy_(self._over(), non_blocking=True)
+
+    def _over(self) -> Tensor:
+        return (self.board.front.done.view(len(self.board.front.lead), -1) != 0).all(1)
 
     def _finish(self) -> None:
         self.board.finish(self.track.looks, self.times[0, :1])
         for name in ("scores", "tokens", "gains"):
             getattr(self.answer, name).copy_(getattr(self.board.found, name), non_blocking=True)
 
-    def run(self, source: Source, limits: Limits, noise: Tensor | None) -> Hypotheses:
+    def run(
+        self, source: Source, limits: Limits, noise: Tensor | None, fewer: "Fewer"
+    ) -> Hypotheses:
         """A search with the graphs, over other sources of the same shape."""
-        items, board = len(limits.most), self.board
+        board = self.board
         for room, given in zip(leaves(self.source), leaves(source), strict=True):
             _lay(room, given)
         bounds = torch.stack(tuple(limits)).to(torch.int32)
@@ -99,18 +107,40 @@ class Recorded:
         if noise is not None and isinstance(board, Draw):
             _lay(board.noise, noise.flatten(0, 1))
         self.start()
-        steps, most = 0, limits.steps
-        for begun in times(most, STEPS):
+        return self._go_on(len(limits.most), 0, limits.steps, fewer)
+
+    def _go_on(self, items: int, steps: int, most: int, fewer: "Fewer") -> Hypotheses:
+        """The steps that are still to be taken."""
+        rest: tuple[Hypotheses, Tensor] | None = None
+        for begun in times(most - steps, STEPS):
             self.steps()
-            steps = begun + STEPS
-            if steps < most and self._is_over():
+            taken = steps + begun + STEPS
+            if taken >= most or not len(going := self._going()):
+                break
+            if (other := fewer(self.source, len(going))) is not None:
+                rest = other._take_over(self, going, taken, most, fewer), going
                 break
         self.finish()
-        return self._read(items, steps)
+        found = self._read(items, taken)
+        return found if rest is None else _joined(found, *rest)
 
-    def _is_over(self) -> bool:
+    def _going(self) -> Tensor:
+        """Items that are not done."""
         _wait(self.times)
-        return bool(self.over)
+        return (~self.ended).nonzero()[:, 0]
+
+    def _take_over(
+        self, other: "Recorded", going: Tensor, steps: int, most: int, fewer: "Fewer"
+    ) -> Hypotheses:
+        """Go on with some items of another search; an item that is done fills what room is left."""
+        spare = other.ended.nonzero()[:1, 0].expand(len(self.ended) - len(going))
+        items = torch.cat([going, spare]).to(self.times.device)
+        width = len(self.board.front.tokens) // len(items)
+        rows = (items[:, None] * width + torch.arange(width, device=items.device)).flatten()
+        self.track.adopt(other.track, items, rows, steps)
+        self.board.adopt(other.board, items, rows, steps)
+        self.times.copy_(other.times)
+        return self._go_on(len(going), steps, most, fewer)
 
     def _read(self, items: int, steps: int) -> Hypotheses:
         here, there = self.answer.looks, self.board.found.looks
@@ -123,6 +153,23 @@ class Recorded:
             self.answer.gains[:steps, :items].permute(1, 2, 0).clone(),
             None if here is None else here[:steps, :items].permute(1, 2, 0, 3).clone(),
         )
+
+
+Fewer = Callable[[Source, int], Recorded | None]  # of a search's sources, so many are not done
+
+
+def _joined(found: Hypotheses, rest: Hypotheses, items: Tensor) -> Hypotheses:
+    """What was found; of the given items, what another search found, which took more steps."""
+    more = rest.tokens.size(2) - found.tokens.size(2)
+    looks = found.weights
+    if looks is not None and rest.weights is not None:
+        looks = pad(looks, (0, 0, 0, more)).index_copy(0, items, rest.weights)
+    return Hypotheses(
+        pad(found.tokens, (0, more)).index_copy(0, items, rest.tokens),
+        found.scores.index_copy(0, items, rest.scores),
+        pad(found.log_probs, (0, more)).index_copy(0, items, rest.log_probs),
+        looks,
+    )
 
 
 def _record(
