@@ -97,55 +97,6 @@ def entropies(device: str) -> list[str]:
     return wrong
 
 
-def adams(device: str) -> list[str]:
-    """Clipping and Adam in one: against torch's, weight by weight, with a step that must not be."""
-    from dragoman.kernels.fused_adam import FusedAdam
-
-    wrong = []
-    for kind, clip in product((torch.optim.Adam, torch.optim.AdamW), (0.5, float("inf"))):
-        torch.manual_seed(0)
-        shapes = ((70, 90), (5000,), (3,), (4,))
-        ours = [torch.nn.Parameter(torch.randn(s, device=device)) for s in shapes]
-        theirs = [torch.nn.Parameter(p.detach().clone()) for p in ours]
-        options = {"lr": 0.1, "weight_decay": 0.01, "capturable": device == "cuda"}
-        mine, torchs = kind(ours, **options), kind(theirs, **options)
-        low = ours[0].detach().bfloat16().requires_grad_()
-        fused = FusedAdam(mine, {ours[0]: low})
-        knobs = torch.tensor([0.1, 8.0, 0.0, 0.0], dtype=torch.float64, device=device)
-        total, mean, poison = torch.zeros(3, device=device).unbind()
-        first, heard = knobs.new_zeros(3), knobs.new_zeros(())
-        for number in range(1, 5):
-            knobs[2] = number
-            half = torch.randn(70, 90, device=device).bfloat16()
-            low.grad, ours[0].grad = half, torch.ones_like(ours[0]) if number == 2 else None
-            theirs[0].grad = half.float() + (number == 2)
-            for a, b in zip(ours[1:3], theirs[1:3], strict=True):  # the last one never learns
-                a.grad = torch.randn_like(a)
-                b.grad = a.grad.clone()
-            total.fill_(24.0 if number < 4 else float("nan"))
-            table = fused.addresses().to(device)
-            fused.step(table, (knobs, total, mean, first, poison, heard), clip, 700.0)
-            if number == 4:  # was poisoned, and nothing has moved
-                continue
-            norm = torch.nn.utils.clip_grad_norm_(theirs, clip)
-            torchs.step()
-            if mean != 3 or total or poison or heard != 24 * number or not norm.isfinite():
-                wrong.append(f"adam: {number} {mean} {total} {poison} {heard}")
-        if not poison or first[0] != 4 or not mean.isnan():
-            wrong.append(f"adam: a poisoned step was not noticed: {poison} {first}")
-        for a, b in zip(ours, theirs, strict=True):
-            kept, wanted = mine.state.get(a) or {}, torchs.state.get(b) or {}
-            same = [torch.allclose(a, b, atol=2e-5), kept.keys() == wanted.keys()]
-            same += [
-                torch.allclose(kept[n].to(w), w, atol=1e-6, rtol=1e-5) for n, w in wanted.items()
-            ]
-            if not all(same):
-                wrong.append(f"{kind.__name__} {clip} {tuple(a.shape)}: {same}")
-        if not torch.allclose(low.float(), ours[0], rtol=2**-7):  # interpreted, it is not rounded
-            wrong.append(f"{kind.__name__} {clip}: the copy is not the weight's")
-    return wrong
-
-
 def sequences(device: str) -> list[str]:
     """Layers over rows of unequal length, in one direction and in both."""
     from dragoman.cells import Reader, StackSpec
@@ -175,7 +126,7 @@ def sequences(device: str) -> list[str]:
 def main() -> None:
     device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
     pick_device(device)  # turns cuDNN's coarse products off
-    wrong = adams(device) + sequences(device) + entropies(device)
+    wrong = sequences(device) + entropies(device)
     wrong += recurrences(device) + lowered(device)
     with multiples(of=8):
         wrong += [f"widened: {one}" for one in sequences(device) + recurrences(device)]

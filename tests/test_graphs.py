@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from dragoman import graphs
 from dragoman.data.ahead import Ahead
-from dragoman.graphs import _widened
+from dragoman.graphs import _widened, recordable
 from models import FEW, make, padded, shaped
 
 MODELS = ["gru-after-before-mlp-copy-maxout", "lstm-after-feed-dot-zero-tanh", "copy-coverage"]
@@ -33,3 +34,20 @@ def test_what_goes_wrong_ahead_of_time_is_told_in_its_turn() -> None:
         ahead.get(2)
     assert ahead.get(3) == -1
     ahead.close()
+
+
+GPU = torch.device("cuda")
+
+
+def test_without_triton_only_what_can_skip_a_step_is_recorded(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert not recordable("adam", torch.device("cpu"))
+    monkeypatch.setattr(graphs, "has_triton", lambda *_: False)
+    assert recordable("adamw", GPU)
+    assert recordable("sgd", GPU)
+    assert not caplog.messages
+    assert not recordable("adadelta", GPU)
+    assert "no CUDA graph" in caplog.messages[0]
+    monkeypatch.setattr(graphs, "has_triton", lambda *_: True)
+    assert recordable("adadelta", GPU)

@@ -10,7 +10,10 @@ import pytest
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize("program", ["interpreted.py", "interpreted_search.py"])
+PROGRAMS = ["interpreted.py", "interpreted_optimizers.py", "interpreted_search.py"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_the_kernels_equal_the_plain_code(program: str) -> None:
     pytest.importorskip("triton")
     paths = os.pathsep.join([str(HERE.parent / "src"), str(HERE)])

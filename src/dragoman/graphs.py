@@ -4,7 +4,8 @@ A step is many hundred small kernels; launched one by one, the device waits for 
 batch of a shape runs as usual, the second is recorded, all later ones are replayed: no launches and
 nothing that waits for the device. Shapes are rounded up, so that they come again; padding changes
 nothing. A step that would poison the weights is skipped on the device, and so are all after it; the
-host looks every few steps, and always before it writes anything down.
+host looks every few steps, and always before it writes anything down. Triton's kernels can skip a
+step of any optimizer, torch's own only one of Adam, AdamW and SGD.
 """
 
 import math
@@ -23,10 +24,12 @@ from dragoman.kernels.choice import has_triton, logger
 from dragoman.validate import EXPLODED
 
 if TYPE_CHECKING:
-    from dragoman.kernels.fused_adam import FusedAdam
+    from dragoman.kernels.fused_optimizer import FusedOptimizer
 
 GRAPHS = 96  # kept at a time
 LOOK_EVERY = 50  # steps between looks at whether all is well
+NO_GRAPH = "no CUDA graph for the training step, it runs without: %s"
+SKIPPING = ("adam", "adamw", "sgd")  # optimizers that can skip a step without Triton
 
 Learn = Callable[[Source, Padded, Tensor], Tensor]  # (source, target, tokens) -> nll, gradients
 Inputs = tuple[Source, Padded]
@@ -78,7 +81,8 @@ class Recorder:
         self.poison = torch.zeros((), device=device)
         self.table: Tensor | None = None  # of the step that is being recorded
         self.addresses: Tensor | None = None  # what belongs into it
-        optimizer.found_inf = self.poison  # type: ignore[attr-defined]  # 1: no step
+        if self.fused is None:
+            optimizer.found_inf = self.poison  # type: ignore[attr-defined]  # 1: no step
 
     def step(self, group: list[Batch], number: int, lr: float, tokens: int) -> Tensor:
         """One step; the mean -log p, which the next step overwrites."""
@@ -96,9 +100,9 @@ class Recorder:
                 self._keep_gradients()
                 for batch in group:
                     self._play("part", batch, self._part)
-                self._play("move", None, lambda inputs: self._move(keep=True))
+                self._play("move", None, lambda nothing: self._together())
             if self.halves:  # a replay leaves no trace in torch's counts
-                self.halves.stale = self.fused is None or len(group) > 1
+                self.halves.stale = self.fused is None
         torch.cuda.current_stream().wait_stream(self.stream)
         return self.mean
 
@@ -160,23 +164,33 @@ class Recorder:
     def _whole(self, inputs: Inputs | None) -> None:
         for parameter in self.parameters:
             parameter.grad = None
-        if self.fused is None:
+        if self.fused:
+            self._learn(inputs)
+            self._take(self.fused)
+        else:
             self._part(inputs)
-            self._move(keep=False)
-            return
-        self._learn(inputs)
-        self._take(self.fused)
+            self._move()
 
     def _part(self, inputs: Inputs | None) -> None:
         self._learn(inputs)
         if self.halves:
             self.halves.bring_home()
 
+    def _together(self) -> None:
+        """The step after several batches, whose gradients are all at home."""
+        if self.fused:
+            if self.halves:
+                self.halves.forget()
+            self._take(self.fused)
+        else:
+            self._move()
+        torch._foreach_zero_(self.kept)
+
     def _learn(self, inputs: Inputs | None) -> None:
         assert inputs is not None
         self.total += self.learn(*inputs, self.knobs[1].float())
 
-    def _take(self, fused: "FusedAdam") -> None:
+    def _take(self, fused: "FusedOptimizer") -> None:
         """`_move` in three kernels."""
         self.addresses = fused.addresses()
         table = self.addresses.to(self.heard.device) if self.table is None else self.table
@@ -185,7 +199,7 @@ class Recorder:
         if self.average:
             self.average.move(self.knobs[3].float())
 
-    def _move(self, keep: bool) -> None:
+    def _move(self) -> None:
         """From gradients to weights."""
         norm = nn.utils.clip_grad_norm_(self.parameters, self.clip)
         torch.div(self.total, self.knobs[1].float(), out=self.mean)
@@ -200,18 +214,27 @@ class Recorder:
             self.average.move(self.knobs[3].float())
         self.heard += self.total
         self.total.zero_()
-        if keep:
-            torch._foreach_zero_(self.kept)
 
 
-def _fused(optimizer: torch.optim.Optimizer, halves: Halves | None) -> "FusedAdam | None":
-    """Where there is Triton, and the optimizer is Adam."""
-    device = optimizer.param_groups[0]["params"][0].device
-    if not isinstance(optimizer, torch.optim.Adam) or not has_triton(device, torch.float):
+def recordable(optimizer: str, device: torch.device) -> bool:
+    """Whether steps of an optimizer can be recorded: it must be able to skip one on the device, as
+    Triton's kernels are for all, torch's own only for some.
+    """
+    if device.type != "cuda":
+        return False
+    if optimizer in SKIPPING or has_triton(device, torch.float):
+        return True
+    logger.warning(NO_GRAPH, f"without Triton, {optimizer} cannot skip a step on the device")
+    return False
+
+
+def _fused(optimizer: torch.optim.Optimizer, halves: Halves | None) -> "FusedOptimizer | None":
+    """Where there is Triton."""
+    if not has_triton(optimizer.param_groups[0]["params"][0].device, torch.float):
         return None
-    from dragoman.kernels.fused_adam import FusedAdam
+    from dragoman.kernels.fused_optimizer import FusedOptimizer
 
-    return FusedAdam(optimizer, halves.copies() if halves else {})
+    return FusedOptimizer(optimizer, halves.copies() if halves else {})
 
 
 def heal() -> None:
@@ -224,7 +247,7 @@ def heal() -> None:
 def give_up(error: Exception) -> None:
     """Say, once, that steps run one kernel at a time from now on."""
     first = str(error).splitlines()[0] if str(error) else type(error).__name__
-    logger.warning("no CUDA graph for the training step, it runs without: %s", first)
+    logger.warning(NO_GRAPH, first)
 
 
 def rounded(batch: Batch) -> Batch:

@@ -3,7 +3,7 @@
 Under autocast each weight is cast by a kernel of its own, and its gradient back by another; at the
 size of a sentence model those small kernels are a good part of a step. Here one kernel casts all,
 the model runs on the copies, and one kernel brings their gradients home.
-`kernels.fused_adam` does both on its way.
+`kernels.fused_optimizer` does both on its way.
 """
 
 from typing import Any
@@ -27,9 +27,15 @@ class Halves:
 
     def __call__(self, *args: Any) -> Any:
         """What the module says, by the copies of its weights."""
+        self.forget()
         for half in self.halves.values():
-            half.requires_grad_().grad = None
+            half.requires_grad_()
         return functional_call(self.module, self.halves, args)
+
+    def forget(self) -> None:
+        """Begin the copies' gradients anew."""
+        for half in self.halves.values():
+            half.grad = None
 
     def copies(self) -> dict[Tensor, Tensor]:
         """Of each weight that has one."""

@@ -15,7 +15,7 @@ from dragoman.core import Padded, Source, leaves, move, rebuild
 from dragoman.crew import ALONE, Crew
 from dragoman.data.batches import Batch, nothing
 from dragoman.errors import DragomanError, UserError
-from dragoman.graphs import LOOK_EVERY, Recorder, give_up, heal, rounded
+from dragoman.graphs import LOOK_EVERY, Recorder, give_up, heal, recordable, rounded
 from dragoman.halves import Halves
 from dragoman.kernels.choice import using
 from dragoman.memory import complaint, joined, parted, starved
@@ -25,7 +25,6 @@ from dragoman.optimizers import make_optimizer
 from dragoman.validate import EXPLODED
 
 RANKS_APART = 1_000_000_007  # between the seeds of two processes
-RECORDED = ("adam", "adamw", "sgd")  # optimizers that can skip a step on the device
 
 
 class Outcome(NamedTuple):
@@ -52,7 +51,8 @@ class Stepper:
             spec.reward,
             spec.entropy,
         )
-        records = device.type == "cuda" and not carries and spec.optimizer in RECORDED
+        with using(spec.kernel):
+            records = not carries and recordable(spec.optimizer, device)
         self.optimizer = make_optimizer(spec, model.parameters(), records)
         self.average = Average(model, spec.ema) if spec.ema else None
         self.carried: Carried | None = None
