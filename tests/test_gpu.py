@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+import again
 from dragoman import load, quick, search, train
 from dragoman.attention import AttentionSpec
 from dragoman.cells import StackSpec, make_cell
 from dragoman.config import TrainSpec
-from dragoman.core import BOS, PAD, move, tree_map
+from dragoman.core import BOS, PAD, Padded, leaves, move, tree_map
 from dragoman.data.batches import Batch, Examples, Ragged
 from dragoman.decoders import RecurrentSpec
 from dragoman.device import pick_device
@@ -159,6 +160,62 @@ def test_a_checkpoint_goes_on_recorded_or_not(optimizer: str) -> None:
         restore_optimizer(runs[1].optimizer, optimizer_tensors(runs[0].optimizer), Path())
         ends.append(course(runs[1], groups))
     assert all(np.allclose(end, ends[0], rtol=2e-3) for end in ends)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_running_text_takes_the_same_course_recorded(precision: str, size: int) -> None:
+    changes = {"precision": precision, "optimizer": "adam" if precision == "fp32" else "sgd"}
+    fast, slow = (again.reader("cuda", **changes) for _ in range(2))
+    slow.recorder = None
+    found, kept = again.course(fast, size)
+    losses, states = again.course(slow, size)
+    assert fast.recorder is not None
+    assert any(tape.carried for tape in fast.recorder.tapes.values())
+    near = 2e-3 if precision == "fp32" else 0.05
+    assert np.allclose(found, losses, rtol=near)
+    assert len(set(found)) == len(found)
+    for one, two in zip(kept, states, strict=True):
+        assert one.shape == two.shape
+        assert one.is_floating_point() == two.is_floating_point()
+        assert torch.allclose(one.double(), two.double(), atol=near)
+
+
+def test_running_text_begins_anew_with_an_epoch() -> None:
+    run = again.reader("cuda", optimizer="sgd")
+    stream = again.epochs()[0]
+    first = []
+    for number in range(1, 13):  # nothing is learned: all epochs are alike
+        if number % 3 == 1:
+            run.carried = None
+        run.step([run.prepare(stream.batch((number - 1) % 3))], number, 0.0)
+        assert run.carried is not None
+        first.append([tensor.clone() for tensor in leaves(run.carried)])
+    assert run.recorder is not None
+    assert run.recorder.tapes
+    for place, found in enumerate(first[3:], 3):
+        for one, two in zip(found, first[place % 3], strict=True):
+            assert torch.allclose(one, two, atol=1e-5)
+
+
+def test_running_text_that_cannot_be_recorded_goes_on_where_it_stood() -> None:
+    fast, slow = again.reader("cuda"), again.reader("cuda")
+    slow.recorder = None
+    plain = fast.model.loss
+
+    def asking(source: Padded, target: Padded, *rest: object) -> object:
+        loss, carried = plain(source, target, *rest)
+        if target.mask.size(1) == 2 and torch.cuda.is_current_stream_capturing():
+            float(loss.nll.detach())  # waits for the device: a graph cannot
+        return loss, carried
+
+    fast.model.loss = asking
+    found, kept = again.course(fast, 2)
+    losses, states = again.course(slow, 2)
+    assert fast.recorder is None
+    assert np.allclose(found, losses, rtol=2e-3)
+    for one, two in zip(kept, states, strict=True):
+        assert torch.allclose(one.double(), two.double(), atol=2e-3)
 
 
 def test_sizes_that_do_not_suit_a_gpu_are_widened_in_recorded_steps() -> None:

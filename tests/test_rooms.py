@@ -58,7 +58,7 @@ FLOORS = [
         "demo.dates",
         "demo.orders",
     ],
-    ["halves", "shards"],
+    ["carrying", "halves", "rounding", "shards"],
     ["graphs"],
     ["stepping", "rays"],
     ["trainer"],

@@ -2,10 +2,10 @@
 
 A step is many hundred small kernels; launched one by one, the device waits for Python. The first
 batch of a shape runs as usual, the second is recorded, all later ones are replayed: no launches and
-nothing that waits for the device. Shapes are rounded up, so that they come again; padding changes
-nothing. A step that would poison the weights is skipped on the device, and so are all after it; the
-host looks every few steps, and always before it writes anything down. Triton's kernels can skip a
-step of any optimizer, torch's own only one of Adam, AdamW and SGD.
+nothing that waits for the device. Where a running text goes on from batch to batch, its state stays
+in place between steps. A step that would poison the weights is skipped on the device, and so are
+all after it; the host looks every few steps, and always before it writes anything down. Triton's
+kernels can skip a step of any optimizer, torch's own only one of Adam, AdamW and SGD.
 """
 
 import math
@@ -17,10 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.average import Average
+from dragoman.carrying import Places
 from dragoman.core import Padded, Source, leaves, tree_map
 from dragoman.data.batches import Batch
 from dragoman.halves import Halves
 from dragoman.kernels.choice import has_triton, logger
+from dragoman.model import Carried
 from dragoman.validate import EXPLODED
 
 if TYPE_CHECKING:
@@ -31,8 +33,16 @@ LOOK_EVERY = 50  # steps between looks at whether all is well
 NO_GRAPH = "no CUDA graph for the training step, it runs without: %s"
 SKIPPING = ("adam", "adamw", "sgd")  # optimizers that can skip a step without Triton
 
-Learn = Callable[[Source, Padded, Tensor], Tensor]  # (source, target, tokens) -> nll, gradients
-Inputs = tuple[Source, Padded]
+# (source, target, where a running text stood, tokens) -> nll, where it stands; gradients
+Learn = Callable[[Source, Padded, Carried | None, Tensor], tuple[Tensor, Carried | None]]
+
+
+class Inputs(NamedTuple):
+    """What a step reads."""
+
+    source: Source
+    target: Padded
+    carried: Carried | tuple[()]  # nothing where no running text goes on
 
 
 class Poison(NamedTuple):
@@ -50,6 +60,7 @@ class Tape(NamedTuple):
     graph: torch.cuda.CUDAGraph
     inputs: list[Tensor]
     table: Tensor | None  # where the step finds its weights and gradients
+    carried: Carried | None  # where it leaves how far a running text has come
 
 
 class Recorder:
@@ -73,6 +84,8 @@ class Recorder:
         self.pool = torch.cuda.graph_pool_handle()
         self.tapes: OrderedDict[tuple[object, ...], Tape] = OrderedDict()
         self.met: set[tuple[object, ...]] = set()
+        self.places = Places()
+        self.carried: Carried | None = None  # where a running text stands
         self.kept: list[Tensor] = []  # gradients that outlive a batch, under accumulation
         self.recent: deque[tuple[int, tuple[Batch, ...]]] = deque(maxlen=LOOK_EVERY + 1)
         self.knobs = torch.zeros(4, dtype=torch.float64, device=device)
@@ -84,8 +97,10 @@ class Recorder:
         if self.fused is None:
             optimizer.found_inf = self.poison  # type: ignore[attr-defined]  # 1: no step
 
-    def step(self, group: list[Batch], number: int, lr: float, tokens: int) -> Tensor:
-        """One step; the mean -log p, which the next step overwrites."""
+    def step(
+        self, group: list[Batch], number: int, lr: float, tokens: int, carried: Carried | None
+    ) -> Tensor:
+        """One step; the mean -log p, which the next step overwrites, as it does `carried`."""
         weight = self.average.weight(number) if self.average else 0.0
         knobs = torch.tensor([lr, max(tokens, 1), number, weight], dtype=torch.float64)
         self.recent.append((number, tuple(group)))
@@ -94,6 +109,7 @@ class Recorder:
             if self.halves:
                 self.halves.refresh()
             self.knobs.copy_(knobs.pin_memory(), non_blocking=True)
+            self.carried = carried and self.places.settle(carried)
             if len(group) == 1:
                 self._play("whole", group[0], self._whole)
             else:
@@ -116,7 +132,7 @@ class Recorder:
 
     def _play(self, kind: str, batch: Batch | None, work: Callable[[Inputs | None], None]) -> None:
         """Do a piece of work: as usual, recording it, or from its record."""
-        inputs = None if batch is None else (batch.source, batch.target)
+        inputs = batch and Inputs(batch.source, batch.target, self.carried or ())
         tensors = [] if inputs is None else leaves(inputs)
         key = (kind, *((tuple(t.shape), t.dtype) for t in tensors))
         if key not in self.met:
@@ -134,6 +150,8 @@ class Recorder:
             for static, tensor in zip(tape.inputs, tensors, strict=True):
                 static.copy_(tensor, non_blocking=True)
         tape.graph.replay()
+        if inputs is not None:
+            self.carried = tape.carried
 
     def _record(self, work: Callable[[Inputs | None], None], inputs: Inputs | None) -> Tape:
         graph = torch.cuda.CUDAGraph()
@@ -149,7 +167,7 @@ class Recorder:
         table, self.table = self.table, None
         if table is not None and self.addresses is not None:
             table.copy_(self.addresses)
-        return Tape(graph, kept, table)
+        return Tape(graph, kept, table, self.carried)
 
     def _moved(self, inputs: Inputs | None) -> Inputs | None:
         device = self.heard.device
@@ -188,7 +206,10 @@ class Recorder:
 
     def _learn(self, inputs: Inputs | None) -> None:
         assert inputs is not None
-        self.total += self.learn(*inputs, self.knobs[1].float())
+        source, target, before = inputs
+        nll, after = self.learn(source, target, before or None, self.knobs[1].float())
+        self.total += nll
+        self.carried = after and self.places.settle(after)
 
     def _take(self, fused: "FusedOptimizer") -> None:
         """`_move` in three kernels."""
@@ -248,34 +269,3 @@ def give_up(error: Exception) -> None:
     """Say, once, that steps run one kernel at a time from now on."""
     first = str(error).splitlines()[0] if str(error) else type(error).__name__
     logger.warning(NO_GRAPH, first)
-
-
-def rounded(batch: Batch) -> Batch:
-    """The batch with rows and lengths rounded up, where its columns are symbols, in memory that
-    a device can fetch from by itself.
-    """
-    parts = [batch.source] if isinstance(batch.source, Padded) else list(batch.source)
-    if all(not part.values.is_floating_point() for part in parts):
-        parts = [_widened(part) for part in parts]
-        batch = batch._replace(target=_widened(batch.target))
-    source = parts[0] if isinstance(batch.source, Padded) else tuple(parts)
-    pinned = tree_map(lambda t: t.pin_memory(), (source, batch.target))
-    return batch._replace(source=pinned[0], target=pinned[1])
-
-
-def _widened(part: Padded) -> Padded:
-    rows, length = part.mask.shape
-    high, wide = _up(rows, 8), _up(length, 4 if length <= 64 else 16)
-    values = part.values.new_zeros(high, wide, *part.values.shape[2:])
-    values[:rows, :length] = part.values
-    mask = part.mask.new_zeros(high, wide)
-    mask[:rows, :length] = part.mask
-    return Padded(values, mask)
-
-
-def _up(number: int, to: int) -> int:
-    """
-    >>> _up(13, 4), _up(0, 4)
-    (16, 0)
-    """
-    return -(-number // to) * to

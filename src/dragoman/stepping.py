@@ -11,17 +11,18 @@ from torch import Tensor, nn
 
 from dragoman.average import Average
 from dragoman.config import TrainSpec
-from dragoman.core import Padded, Source, leaves, move, rebuild
+from dragoman.core import Padded, Source, leaves, move, rebuild, tree_map
 from dragoman.crew import ALONE, Crew
 from dragoman.data.batches import Batch, nothing
 from dragoman.errors import DragomanError, UserError
-from dragoman.graphs import LOOK_EVERY, Recorder, give_up, heal, recordable, rounded
+from dragoman.graphs import LOOK_EVERY, Recorder, give_up, heal, recordable
 from dragoman.halves import Halves
 from dragoman.kernels.choice import using
 from dragoman.memory import complaint, joined, parted, starved
 from dragoman.model import Carried, Model
 from dragoman.objectives import Aims, Loss
 from dragoman.optimizers import make_optimizer
+from dragoman.rounding import pinned, rounded
 from dragoman.validate import EXPLODED
 
 RANKS_APART = 1_000_000_007  # between the seeds of two processes
@@ -52,7 +53,7 @@ class Stepper:
             spec.entropy,
         )
         with using(spec.kernel):
-            records = not carries and recordable(spec.optimizer, device)
+            records = recordable(spec.optimizer, device)
         self.optimizer = make_optimizer(spec, model.parameters(), records)
         self.average = Average(model, spec.ema) if spec.ema else None
         self.carried: Carried | None = None
@@ -145,7 +146,9 @@ class Stepper:
 
     def prepare(self, batch: Batch) -> Batch:
         """A batch as steps like it; may be called from another thread, ahead of time."""
-        return rounded(batch) if self.recorder else batch
+        if self.recorder is None:
+            return batch
+        return pinned(batch if self.carries else rounded(batch))  # padding would be carried along
 
     def _recorder(self) -> Recorder:
         if self._half():
@@ -162,14 +165,15 @@ class Stepper:
                 self.halves,
             )
 
-    def _learn(self, source: Source, target: Padded, tokens: Tensor) -> Tensor:
-        """Gradients of a batch; its -log p."""
+    def _learn(
+        self, source: Source, target: Padded, carried: Carried | None, tokens: Tensor
+    ) -> tuple[Tensor, Carried | None]:
+        """Gradients of a batch; its -log p, and where a running text stands after it."""
         runs = self.halves or self.lesson
         with self._precision(), using(self.spec.kernel):
-            loss, _ = runs(source, target, self.aims, None)
+            loss, after = runs(source, target, self.aims, carried)
         (loss.total / tokens).backward()
-        nll: Tensor = loss.nll
-        return nll
+        return loss.nll, after if self.carries else None
 
     def _replayed(
         self, group: Sequence[Batch], number: int, lr: float, tokens: int
@@ -178,14 +182,16 @@ class Stepper:
         if self.recorder is None or self.parts > 1:
             return None
         torch.manual_seed(_mix(self.spec.seed, number - 1))
+        before = self.carried and tree_map(torch.clone, self.carried)  # a step overwrites it
         try:
-            mean = self.recorder.step(list(group), number, lr, tokens)
+            mean = self.recorder.step(list(group), number, lr, tokens, self.carried)
         except RuntimeError as error:
             give_up(error)
             heal()
-            self.recorder = None
+            self.recorder, self.carried = None, before
             self.optimizer.zero_grad(set_to_none=True)
             return None
+        self.carried = self.recorder.carried
         if number % LOOK_EVERY == 0:
             self._look()
         return mean
