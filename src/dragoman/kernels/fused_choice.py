@@ -58,8 +58,8 @@ def _pick(
         y = tl.load(scores + there, mask=there < size, other=LOW).to(tl.float32)
         y = _allowed(y, there, late, early)
         y = tl.where((y < last) | ((y == last) & (there > at)), y, LOW)
-        last = tl.max(y, 0)
-        at = begin + chosen * BL + tl.argmax(y, 0)
+        last, inside = tl.max(y, 0, return_indices=True)
+        at = begin + chosen * BL + inside
         tl.store(tops + place * COUNT + i, last)
         tl.store(symbols + place * COUNT + i, at)
         rest = tl.where((y < last) | ((y == last) & (there > at)), y, LOW)
@@ -67,55 +67,40 @@ def _pick(
 
 
 @triton.jit
-def _whole(highs, sums, ok, C, KK: tl.constexpr):
-    """log Σ exp of all parts."""
-    high = tl.full([KK], -1e30, tl.float32)
-    for part in range(C):
-        high = tl.maximum(high, tl.load(highs + part, mask=ok, other=-1e30))
-    whole = tl.zeros([KK], tl.float32)
-    for part in range(C):
-        grown = tl.exp(tl.load(highs + part, mask=ok, other=-1e30) - high)
-        whole += tl.load(sums + part, mask=ok, other=0.0) * grown
-    return high + tl.log(whole)
+def _whole(highs, sums, out, b, C, WIDTH: tl.constexpr, KW: tl.constexpr, CP: tl.constexpr):
+    """log Σ exp of all parts, of each path of an item."""
+    k, part = tl.arange(0, KW), tl.arange(0, CP)
+    at = (b * WIDTH + k[:, None]) * C + part[None, :]
+    ok = (k < WIDTH)[:, None] & (part < C)[None, :]
+    high = tl.load(highs + at, mask=ok, other=-1e30)
+    some = tl.load(sums + at, mask=ok, other=0.0)
+    top = tl.max(high, 1)
+    whole = tl.sum(some * tl.exp(high - top[:, None]), 1)
+    tl.store(out + b * WIDTH + k, top + tl.log(whole), mask=k < WIDTH)
 
 
 @triton.jit
-def _gains(
-    tops, highs, sums, done, c, n, ok, C, COUNT: tl.constexpr, KK: tl.constexpr
-):  # fmt: skip
+def _gains(tops, wholes, done, c, n, ok, PART: tl.constexpr):
     """What ways to go on add to their paths, and whether those are done; these wait for free."""
     ended = tl.load(done + n, mask=ok, other=1) != 0
     top = tl.load(tops + c, mask=ok, other=LOW)
-    top = tl.where(ended, tl.where(c % (C * COUNT) == 0, 0.0, LOW), top)
-    whole = _whole(highs + n * C, sums + n * C, ok, C, KK)
-    return ended, top, tl.where(ended, top, top - whole)
+    top = tl.where(ended, tl.where(c % PART == 0, 0.0, LOW), top)
+    return ended, top, tl.where(ended, top, top - tl.load(wholes + n, mask=ok, other=0.0))
 
 
 @triton.jit
-def _merge(
-    tops, symbols, highs, sums, tokens, parents, scores, lengths, done, lead, divisors, time,
-    log_parents, log_tokens, log_gains, C,
-    WIDTH: tl.constexpr, COUNT: tl.constexpr, KK: tl.constexpr, KW: tl.constexpr,
+def _choose(
+    rank, leading, top,
+    WIDTH: tl.constexpr, KK: tl.constexpr, KW: tl.constexpr,
 ):  # fmt: skip
-    """First which ways are chosen, in turn; then all that is known of them, at once."""
-    b = tl.program_id(0).to(tl.int64)
-    ways = WIDTH * C * COUNT
-    c = tl.arange(0, KK)  # ways to go on: path, part of the alphabet, symbol
-    ok = c < ways
-    path = tl.where(ok, c // (C * COUNT), 0)
-    n = b * WIDTH + path
-    ended, top, gain = _gains(tops, highs, sums, done, b * ways + c, n, ok, C, COUNT, KK)
-    length = tl.load(lengths + n, mask=ok, other=0) + tl.where(ended, 0, 1)
-    score = tl.where(ok, tl.load(scores + n, mask=ok, other=LOW) + gain, LOW)
-    rank = tl.where(ok, score / tl.load(divisors + length, mask=ok, other=1.0), LOW)
-    leading = ok & (path == tl.load(lead + b))
+    """The best ways in turn, and which of them are none; the greedy path's way is among them."""
+    c, k = tl.arange(0, KK), tl.arange(0, KW)
     wanted = tl.argmax(tl.where(leading, top, LOW), 0)
-    k = tl.arange(0, KW)
     chosen, dead = tl.zeros([KW], tl.int32), tl.zeros([KW], tl.int32)
     found, place = wanted * 0, wanted * 0
     for i in range(WIDTH):
         best, at = tl.max(rank, 0, return_indices=True)
-        forced = (i == WIDTH - 1) & (found == 0)  # the greedy path's own way
+        forced = (i == WIDTH - 1) & (found == 0)
         at = tl.where(forced, wanted, at)
         lost = tl.where((best == LOW) & (forced == 0), 1, 0)
         chosen, dead = tl.where(k == i, at, chosen), tl.where(k == i, lost, dead)
@@ -123,15 +108,38 @@ def _merge(
         place = tl.where(here, i, place)
         found = tl.where(here, 1, found)
         rank = tl.where(c == at, LOW, rank)
-    mine = k < WIDTH
-    parent = tl.where(mine, chosen // (C * COUNT), 0)
+    return chosen, dead != 0, place
+
+
+@triton.jit
+def _merge(
+    tops, symbols, highs, sums, wholes,
+    tokens, parents, scores, lengths, done, lead, divisors, time,
+    log_parents, log_tokens, log_gains, C: tl.constexpr, WIDTH: tl.constexpr,
+    KK: tl.constexpr, KW: tl.constexpr, CP: tl.constexpr,
+):  # fmt: skip
+    """First which ways are chosen; then all that is known of them, at once."""
+    b = tl.program_id(0).to(tl.int64)
+    PART: tl.constexpr = C * WIDTH  # ways to go on from a path: part of the alphabet, symbol
+    WAYS: tl.constexpr = WIDTH * PART
+    _whole(highs, sums, wholes, b, C, WIDTH, KW, CP)
+    tl.debug_barrier()
+    c, k = tl.arange(0, KK), tl.arange(0, KW)
+    ok, mine = c < WAYS, k < WIDTH
+    path = tl.where(ok, c // PART, 0)
+    n = b * WIDTH + path
+    ended, top, gain = _gains(tops, wholes, done, b * WAYS + c, n, ok, PART)
+    length = tl.load(lengths + n, mask=ok, other=0) + tl.where(ended, 0, 1)
+    score = tl.where(ok, tl.load(scores + n, mask=ok, other=LOW) + gain, LOW)
+    rank = tl.where(ok, score / tl.load(divisors + length, mask=ok, other=1.0), LOW)
+    chosen, dead, place = _choose(rank, ok & (path == tl.load(lead + b)), top, WIDTH, KK, KW)
+    parent = tl.where(mine, chosen // PART, 0)
     n = b * WIDTH + parent
-    ended, top, gain = _gains(tops, highs, sums, done, b * ways + chosen, n, mine, C, COUNT, KW)
-    token = tl.load(symbols + b * ways + chosen, mask=mine, other=NOTHING)
-    token = tl.where((dead != 0) | ended, NOTHING, token)
+    ended, top, gain = _gains(tops, wholes, done, b * WAYS + chosen, n, mine, PART)
+    token = tl.load(symbols + b * WAYS + chosen, mask=mine, other=NOTHING)
+    token = tl.where(dead | ended, NOTHING, token)
     length = tl.load(lengths + n, mask=mine, other=0) + tl.where(ended, 0, 1)
-    score = tl.where(dead != 0, LOW, tl.load(scores + n, mask=mine, other=LOW) + gain)
-    over = (dead != 0) | ended | (token == END)
+    score = tl.where(dead, LOW, tl.load(scores + n, mask=mine, other=LOW) + gain)
     log = (tl.load(time) * tl.num_programs(0) + b) * WIDTH + k
     row = b * WIDTH + k
     tl.debug_barrier()  # all is read before anything is written
@@ -139,10 +147,10 @@ def _merge(
     tl.store(parents + row, n, mask=mine)
     tl.store(scores + row, score, mask=mine)
     tl.store(lengths + row, length, mask=mine)
-    tl.store(done + row, over.to(tl.int8), mask=mine)
+    tl.store(done + row, (dead | ended | (token == END)).to(tl.int8), mask=mine)
     tl.store(log_parents + log, parent, mask=mine)
     tl.store(log_tokens + log, token, mask=mine)
-    tl.store(log_gains + log, tl.where(dead != 0, LOW, gain), mask=mine)
+    tl.store(log_gains + log, tl.where(dead, LOW, gain), mask=mine)
     tl.store(lead + b, place)
 
 
@@ -206,6 +214,7 @@ class Choice:
         self.tops = like(rows, self.many, self.width)
         self.found = like(rows, self.many, self.width, dtype=torch.int32)
         self.highs, self.sums = like(rows, self.many), like(rows, self.many)
+        self.wholes = like(rows)
 
     def take(
         self, scores: Tensor, front: Front, bounds: Tensor, record: Record, time: Tensor
@@ -221,8 +230,9 @@ class Choice:
         )  # fmt: skip
         ways = wide(self.width * self.width * self.many)
         _merge[(self.items,)](
-            self.tops, self.found, self.highs, self.sums, *front, self.divisors, time, *record,
-            self.many, WIDTH=self.width, COUNT=self.width, KK=ways, KW=wide(self.width),
+            self.tops, self.found, self.highs, self.sums, self.wholes,
+            *front, self.divisors, time, *record,
+            C=self.many, WIDTH=self.width, KK=ways, KW=wide(self.width), CP=wide(self.many),
             num_warps=1 if ways <= 128 else 4,
         )  # fmt: skip
 
