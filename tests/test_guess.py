@@ -37,6 +37,19 @@ def alike(draw: random.Random) -> tuple[str, ...]:
     return words, " ".join(["O"] * (len(words.split()) - 1) + ["B-what"])
 
 
+def unparted(draw: random.Random) -> str:
+    """A sentence of a language that writes no blanks between words."""
+    return "".join(
+        draw.choices("的一是不了人我在有他这中大来上个国到说们あいうえお", k=draw.randint(6, 15))
+    )
+
+
+def parted(draw: random.Random) -> tuple[str, ...]:
+    """The same, cut into words, each with its tag."""
+    words = [unparted(draw)[:2] for _ in range(draw.randint(4, 9))]
+    return " ".join(words), " ".join(draw.choice(TAGS) for _ in words)
+
+
 def entailed(draw: random.Random) -> tuple[str, ...]:
     return sentence(draw), sentence(draw), draw.choice(["yes", "no", "maybe"])
 
@@ -93,6 +106,10 @@ CASES = [
     (tags, "tag"),
     (alike, "tag"),
     (lambda draw: (alike(draw)[0], f"{alike(draw)[1]} news"), "classify"),  # of other lengths
+    (lambda draw: (unparted(draw), draw.choice(["正面", "负面", "中性"])), "classify"),
+    (lambda draw: (unparted(draw), draw.choice(["pos x", "neg x"])), "classify"),
+    (lambda draw: (unparted(draw), draw.choice(["pos x", "neg x"]), "新"), "classify"),
+    (parted, "tag"),
     (lambda draw: (*tags(draw), "news"), "tag"),  # the third column is beside the point
     (entailed, "entail"),
     (asked, "answer"),

@@ -14,7 +14,7 @@ TAGS = 500  # different tags at the most
 ASTRAY = 0.02  # share of rows that may have another number of tags than words
 DIGITS = 20  # no more numbers than this may be labels; more are counts
 LONG = 60  # words of a source that is summed up
-SHORT = 3  # words of an answer to a question, on average; no text of fewer is a sentence
+SHORT = 3  # words of an answer to a question, on average; no text of fewer is a sentence, or tagged
 KNOWN, OWN = 0.8, 0.5  # shares of a reply's words: in any source, and less than this in its own
 FOREIGN = 0.3  # a smaller share of words that the other side has, too, is of another language
 SEVERAL = 0.05  # share of answers that are several labels
@@ -96,11 +96,12 @@ def asked(texts: Texts, questions: Texts, answers: Texts) -> bool:
 
 def tagged(sources: Texts, targets: Texts, more: int = 0) -> bool:
     """Whether each word has its tag, and so many come after, in nearly all rows: training names
-    those that are amiss.
+    those that are amiss. Words are what blanks part, in any script, as they are for a tagger.
     """
     pairs = [(a.split(), b.split()) for a, b in zip(sources, targets, strict=True)]
     even = [(a, b) for a, b in pairs if len(a) + more == len(b)]
-    if length(sources) < SHORT or len(even) < (1 - ASTRAY) * len(pairs):
+    brief = sum(len(a) for a, _ in pairs) < SHORT * len(pairs)
+    if brief or len(even) < (1 - ASTRAY) * len(pairs):
         return False
     words, tags = ({word for pair in even for word in pair[side]} for side in (0, 1))
     return len(tags) <= TAGS and len(words) >= RARER * len(tags)
