@@ -61,7 +61,7 @@ def _write(
         if stride.weights is not None:
             own = layouts(predictor.team.first, [query])
             row = stride.weights.float().cpu().numpy()
-            seen = looked(predictor.team.first, query, row, own).weights[0].tolist()
+            seen = looked(predictor.team.first, own, row, own).weights[0].tolist()
         token, text = writer.symbol(symbol, query.copied), writer.decode(path, query.copied)
         yield Stroke(token, float(stride.log_probs), seen, text)
     (answer,) = predictor.present([query], search.collect(walked), options)

@@ -1,6 +1,6 @@
 """Where a model looked while it wrote: weights, and what they lie over."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,22 +90,28 @@ def layouts(loaded: Loaded, queries: Sequence[Query]) -> tuple[Layout, ...]:
     if not loaded.fields.sources:
         return ()
     columns = zip(*(query.ids for query in queries), strict=True)
-    shapes = [(max(map(len, rows)), *np.shape(rows[0])[1:]) for rows in columns]
+    shapes = [(max(map(len, rows)), *_each(rows[0])) for rows in columns]
     return loaded.model.encoder.layouts(shapes)
 
 
-def looked(loaded: Loaded, query: Query, weights: Floats, padded: Sequence[Layout]) -> Looked:
+def _each(row: Any) -> tuple[int, ...]:
+    """The shape of each value of a row: symbols are plain numbers."""
+    return () if isinstance(row, list) and row and type(row[0]) is int else np.shape(row)[1:]
+
+
+def looked(
+    loaded: Loaded, own: Sequence[Layout], weights: Floats, padded: Sequence[Layout]
+) -> Looked:
     """The weights of an input that was read together with others."""
-    readers = [*loaded.fields.sources.values()]
-    return lay_out(readers, layouts(loaded, [query]), padded, weights)
+    return lay_out([*loaded.fields.sources.values()], own, padded, weights)
 
 
-def labels(loaded: Loaded, query: Query) -> tuple[str, ...]:
+def labels(loaded: Loaded, query: Query, own: Sequence[Layout]) -> tuple[str, ...]:
     """What an input's weights lie over, by name: the tokens of a text, else numbers; points are
     counted from 1, as answers do.
     """
     found: list[str] = []
-    for field, layout, row in _columns(loaded, query):
+    for field, layout, row in zip(loaded.fields.sources.values(), own, query.ids, strict=False):
         if isinstance(field, TextField):
             found += _signed(field, field.tokens(row[field.inner(len(row))]))
         else:
@@ -117,7 +123,8 @@ def labels(loaded: Loaded, query: Query) -> tuple[str, ...]:
 def source_words(loaded: Loaded, query: Query) -> list[str]:
     """The words that an <unk> can look at; where there are none, a sign that stays one."""
     found: list[str] = []
-    for (field, layout, _), text in zip(_columns(loaded, query), query.asked.texts, strict=False):
+    fields, own = loaded.fields.sources.values(), layouts(loaded, [query])
+    for field, layout, text in zip(fields, own, query.asked.texts, strict=False):
         if isinstance(field, TextField):
             found += _signed(field, words(field, text))
         else:
@@ -141,8 +148,3 @@ def words(field: TextField, text: str) -> list[str]:
     if isinstance(field.units, Listed):
         return list(field.units.cut(clean(text, field.spec)))[: field.spec.max_length]
     return [token.replace(BLANK, "") for token in field.tokens(field.encode(text))]
-
-
-def _columns(loaded: Loaded, query: Query) -> Iterator[tuple[Field, Layout, Any]]:
-    fields = loaded.fields.sources.values()
-    return zip(fields, layouts(loaded, [query]), query.ids, strict=False)

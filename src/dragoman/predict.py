@@ -193,20 +193,22 @@ class Predictor:
         padded = layouts(self.team.first, queries)
         results = []
         for b, query in enumerate(queries):
-            ranked = []
+            own, ranked = layouts(self.team.first, [query]), []
+            source = labels(self.team.first, query, own)
             for k in range(len(scores[b])):
                 if scores[b][k] > search.NEVER:
                     seen = None
                     if weights is not None:
-                        seen = looked(self.team.first, query, weights[b, k], padded)
-                    ranked.append(self._one(query, tokens[b][k], log_probs[b][k], seen))
+                        seen = looked(self.team.first, own, weights[b, k], padded)
+                    said = tokens[b][k], log_probs[b][k]
+                    ranked.append(self._one(query, *said, source, seen))
             if options.replace_unknown:
                 ranked = [self._known(query, one) for one in ranked]
             if not ranked:
                 raise DragomanError("no answer has a finite score: the model's weights are broken")
             order = arrange([one.text for one in ranked], [one.score for one in ranked], options)
             best, *rest = (ranked[i] for i in order)
-            results.append(replace(best, alternatives=tuple(rest)))
+            results.append(replace(best, alternatives=tuple(rest)) if rest else best)
         return results
 
     def blank(self, asked: Asked) -> bool:
@@ -215,7 +217,12 @@ class Predictor:
         return all(reader.blank(text) for reader, text in pairs)
 
     def _one(
-        self, query: Query, path: list[int], log_probs: list[float], seen: Looked | None
+        self,
+        query: Query,
+        path: list[int],
+        log_probs: list[float],
+        source: tuple[str, ...],
+        seen: Looked | None,
     ) -> Prediction:
         writer = self.fields.target
         length = next((t for t, symbol in enumerate(path) if symbol in (EOS, PAD)), len(path))
@@ -224,9 +231,8 @@ class Predictor:
         if seen is not None:
             seen = seen.of(slice(length), order)
         kept = (*log_probs[:length][::order], *log_probs[length:spoken])
-        text, tokens = writer.decode(path, query.copied), writer.tokens(path, query.copied)
+        text, tokens = writer.written(path, query.copied)
         weights = None if seen is None else seen.weights
-        source = labels(self.team.first, query)
         return Prediction(
             text, tuple(tokens), float(sum(kept)), kept, source, weights, attention=seen
         )

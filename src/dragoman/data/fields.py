@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field as Bound
 
-from dragoman.core import BOS, EOS
+from dragoman.core import BOS, EOS, PAD
 from dragoman.data.batches import Ragged
 from dragoman.data.columns import Column
 from dragoman.data.positions import Positions
@@ -176,9 +176,15 @@ class TextField(Field):
         """Text of a path, which ends where its end sign or padding begins. Ids beyond the alphabet
         are places in `copied`.
         """
-        if isinstance(self.units, Listed):
-            return self.joined(self.units.join(self.tokens(ids, copied)))
-        return self.joined(self.units.decode(self.path(ids)))
+        return self.written(ids, copied)[0]
+
+    def written(self, ids: Sequence[int], copied: Sequence[str] = ()) -> tuple[str, list[str]]:
+        """Text of a path, and its symbols as people see them."""
+        path = self.path(ids)
+        tokens = self._tokens(path, copied)
+        listed = isinstance(self.units, Listed)
+        text = self.units.join(tokens) if listed else self.units.decode(path)  # type: ignore[attr-defined]
+        return self.joined(text), tokens
 
     def joined(self, text: str) -> str:
         """A text as people write it, where it was read with letters taken apart."""
@@ -186,7 +192,11 @@ class TextField(Field):
 
     def tokens(self, ids: Sequence[int], copied: Sequence[str] = ()) -> list[str]:
         """The symbols of a path as people see them."""
-        return [self.symbol(i, copied) for i in self.path(ids)]
+        return self._tokens(self.path(ids), copied)
+
+    def _tokens(self, path: list[int], copied: Sequence[str]) -> list[str]:
+        beyond = copied and any(i >= self.size for i in path)
+        return [self.symbol(i, copied) for i in path] if beyond else self.units.tokens(path)
 
     def symbol(self, i: int, copied: Sequence[str] = ()) -> str:
         """One symbol as people see it."""
@@ -195,10 +205,9 @@ class TextField(Field):
 
     def path(self, ids: Sequence[int]) -> list[int]:
         """The symbols before the end, in the order of the text."""
-        ids = [int(i) for i in ids]
-        ends = [i for i, symbol in enumerate(ids) if symbol in (EOS, 0)]
-        ids = ids[: ends[0]] if ends else ids
-        return ids[::-1] if self.spec.reverse else ids
+        end = next((place for place, i in enumerate(ids) if i in (EOS, PAD)), len(ids))
+        path = [int(i) for i in ids[:end]]
+        return path[::-1] if self.spec.reverse else path
 
     def files(self) -> dict[str, bytes]:
         return self.units.files()
