@@ -1,5 +1,5 @@
-"""A trained translator's own searches on a GPU, whole: with items that are done left behind, and
-kept to the end.
+"""A trained translator on a GPU: whole predictions, text to text, and their searches alone, with
+sentences that are done left behind or kept to the end.
 
     python benchmarks/speed/gpu_translate.py SOURCE TARGET TEST [OUT.json]
 
@@ -11,16 +11,19 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from dragoman import load, train
+from dragoman.core import Hypotheses
+from dragoman.decode import Asked, ask, decode
 from dragoman.predict import Predictor
 from dragoman.search import graphs
 
-WAYS = {"kept to the end": 1 << 30, "left behind": graphs.FEWEST, "left behind to 32": 32}
+WAYS = {"kept to the end": 1 << 30, "left behind": graphs.FEWEST, "left behind to 64": 64}
 SPEC = {
     "train": {"max_steps": 1500, "evaluate_every": 500, "device": "cuda"},
     "data": {"dev_rows": 500},
@@ -35,23 +38,45 @@ def trained(source: list[str], target: list[str], folder: Path) -> Predictor:
     return model
 
 
+def seconds(work: Callable[[], object]) -> float:
+    torch.cuda.synchronize()
+    begun = time.perf_counter()
+    work()
+    torch.cuda.synchronize()
+    return time.perf_counter() - begun
+
+
 def measure(model: Predictor, texts: list[str], batch: int, beam: int) -> dict[str, Any]:
-    """Sentences a second of each way, in turns; the first rounds record graphs."""
-    times: dict[str, list[float]] = {way: [] for way in WAYS}
-    told: dict[str, list[str]] = {}
+    """Sentences a second, of each way in turns; the first rounds record graphs."""
     options = model.options(beam=beam)
-    for turn in range(7):
-        for way, fewest in WAYS.items():
-            graphs.FEWEST = fewest
-            torch.cuda.synchronize()
-            begun = time.perf_counter()
-            told[way] = [one.text for one in model.predict(texts, options, batch)]
-            if turn > 2:
-                times[way].append(time.perf_counter() - begun)
-    first, *others = told.values()
-    alike = min(sum(a == b for a, b in zip(first, one, strict=True)) for one in others)
-    found = {way: len(texts) / statistics.median(spent) for way, spent in times.items()}
-    return {"batch": batch, "beam": beam, "alike": alike / len(texts), **found}
+    queries = sorted(
+        (ask(model.team.first, Asked((t,))) for t in texts), key=lambda q: len(q.ids[0])
+    )
+    parts = [queries[i : i + batch] for i in range(0, len(queries), batch)]
+    times: dict[str, list[float]] = {way: [] for way in WAYS}
+    found: dict[str, list[Hypotheses]] = {}
+    whole = []
+
+    @torch.inference_mode()
+    def searches(way: str) -> None:
+        found[way] = [decode(model.team, part, options, range(len(part))) for part in parts]
+
+    for turn in range(8):
+        for way, graphs.FEWEST in WAYS.items():
+            spent = seconds(lambda way=way: searches(way))
+            times[way] += [spent] if turn > 2 else []
+        graphs.FEWEST = WAYS["left behind"]
+        spent = seconds(lambda: model.predict(texts, options, batch))
+        whole += [spent] if turn > 2 else []
+    paths = [[trimmed(one.tokens[:, 0]) for one in every] for every in found.values()]
+    alike = all(one == paths[0] for one in paths)
+    told = {way: len(texts) / statistics.median(spent) for way, spent in times.items()}
+    told |= {"text to text": len(texts) / statistics.median(whole)}
+    return {"batch": batch, "beam": beam, "alike": alike, **told}
+
+
+def trimmed(paths: torch.Tensor) -> list[list[int]]:
+    return [[i for i in path if i] for path in paths.tolist()]
 
 
 def main() -> None:
@@ -59,7 +84,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         model = trained(source, target, Path(folder) / "model")
         found = []
-        for batch, beam in ((128, 5), (256, 5), (256, 1), (512, 5)):
+        for batch, beam in ((256, 5), (512, 5), (512, 1), (1000, 5)):
             found.append(measure(model, test, batch, beam))
             print(*(f"{k} {v:,.4g}" for k, v in found[-1].items()), sep="; ", flush=True)
     if len(sys.argv) > 4:

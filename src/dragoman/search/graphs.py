@@ -16,7 +16,7 @@ from dragoman.search.recorded import STEPS, Plan, Rails, Recorded, laid
 
 KEPT = 32  # graphs, and shapes that were seen
 ROUND = 8  # sources are as long as a multiple of this
-FEWEST = 64  # items; fewer do not make a step shorter
+FEWEST = 256  # items; to leave others behind costs more than shorter steps of fewer give back
 Shapes = list[tuple[tuple[int, ...], torch.dtype]]
 
 
@@ -78,8 +78,8 @@ def _fewer(rails: Rails, source: Source, going: int, plan: Plan, steps: int) -> 
 def fitting(going: int, items: int) -> int:
     """Half as many items, or half of that, and so on, as long as it is worth it.
 
-    >>> fitting(100, 256), fitting(20, 256), fitting(130, 256)
-    (128, 64, 256)
+    >>> fitting(300, 1024), fitting(20, 1024), fitting(130, 256)
+    (512, 256, 256)
     """
     room = items
     while FEWEST <= (half := -(-room // (2 * ROUND)) * ROUND) < room and going <= half:
