@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from dragoman.check import check_data
 from dragoman.config import resolve
 from dragoman.corpus import load_corpus
 from dragoman.data.rows import table_of
+from dragoman.decode import Asked
 from dragoman.errors import UserError
 from dragoman.metrics import compute
 from dragoman.stored import stored_corpus
@@ -60,7 +62,70 @@ def test_tags_and_label_are_learnt_at_once(verb: Callable, table: Path, tmp_path
     assert asked.out == "O O B-place\n"
     asked = verb("predict", model, "--require", "O O O O", stdin=b"find jazz\n")
     assert asked.code == 2
-    assert "required: 4 symbols; the answer to 'find jazz' has only 3" in asked.err
+    assert "'find jazz': what is required takes 4 symbols; the answer has only 3" in asked.err
+
+
+@pytest.fixture
+def untaught(table: Path, tmp_path: Path) -> dragoman.Predictor:
+    """A model that knows the tags and labels, and little else."""
+    rows = [tuple(line.split("\t")) for line in table.read_text().splitlines()]
+    config = {"data": COLUMNS, "train": {"max_steps": 2}}
+    folder = tmp_path / "untaught"
+    return dragoman.train(rows, folder, recipe="tag-and-label", config=config, quiet=True)
+
+
+WAYS = [{"beam": 1}, {"beam": 4, "n_best": 2}, {"beam": 1, "sample": True, "temperature": 3.0}]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_phrases_may_share_the_room_of_an_answer(
+    untaught: dragoman.Predictor, way: dict[str, Any]
+) -> None:
+    def written(text: str, *phrases: str, begun: str = "") -> list[str]:
+        (best,) = untaught.predict([Asked((text,), phrases, begun)], untaught.options(**way))
+        return [one.text for one in (best, *best.alternatives)]
+
+    assert written("jazz", "B-genre", "B-genre find-genre") == ["B-genre find-genre"]
+    both = "O O B-genre", "O B-genre find-genre"
+    assert written("find my jazz", *both) == ["O O B-genre find-genre"]
+    assert written("find my jazz", *both, begun="O O") == ["O O B-genre find-genre"]
+    assert written("find my jazz", "O O", begun="O O B-genre")[0].startswith("O O B-genre ")
+    for text in written("find the my jazz", *both[::-1]):
+        assert all(phrase in text for phrase in both)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_no_answer_comes_without_what_is_required(
+    untaught: dragoman.Predictor, way: dict[str, Any]
+) -> None:
+    def refused(asked: Asked, why: str, **more: Any) -> None:
+        with pytest.raises(UserError, match=why):
+            untaught.predict([Asked(("find oslo",)), asked], untaught.options(**way, **more))
+
+    more = "'find jazz': what is required takes 2 symbols more; the answer has only 1 more"
+    refused(Asked(("find jazz",), ("B-genre B-genre",), "O O"), more)
+    refused(Asked(("find jazz",), (), "O O O O"), "has 3 symbols, and should begin with 4")
+    refused(Asked(("jazz",), ("O O", "B-genre")), "takes 3 symbols; the answer has only 2")
+    barred = {"ban": ["O B-genre", "B-genre O"]}
+    why = "'jazz': no answer was found that contains '(O|B-genre)'"
+    refused(Asked(("jazz",), ("O", "B-genre")), why, **barred)
+    if "n_best" not in way:
+        with pytest.raises(UserError, match=why):
+            list(
+                untaught.generate(
+                    Asked(("jazz",), ("O", "B-genre")), untaught.options(**way, **barred)
+                )
+            )
+
+
+def test_a_label_that_is_given_is_no_other(tmp_path: Path) -> None:
+    rows = [("good movie", "good"), ("bad movie", "bad")] * 20
+    steps = {"train": {"max_steps": 2}}
+    model = dragoman.train(rows, tmp_path / "m", recipe="classify", config=steps, quiet=True)
+    with pytest.raises(UserError, match="takes 1 symbol more; the answer has only 0 more"):
+        model.predict([Asked(("good movie",), ("bad",), "good")])
+    (same,) = model.predict([Asked(("good movie",), ("bad",), "bad")])
+    assert same.text == "bad"
 
 
 def test_unknown_labels_are_no_answer(table: Path, tmp_path: Path) -> None:

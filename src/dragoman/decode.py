@@ -19,7 +19,7 @@ from dragoman.data.fields import Field, TextField
 from dragoman.data.text import Listed
 from dragoman.errors import UserError
 from dragoman.pointing import pointing
-from dragoman.requiring import required, unwanted
+from dragoman.requiring import Wish, fulfilled, required, unwanted
 from dragoman.teams import Team, spoken
 
 
@@ -29,6 +29,7 @@ class Asked(NamedTuple):
     texts: tuple[str, ...]  # one per source column
     require: tuple[str, ...] = ()
     prefix: str | tuple[str, ...] = ()  # a text, or tokens as predictions give them
+    place: str = ""  # where it stands, for people: a file and its line
 
 
 class Query(NamedTuple):
@@ -38,6 +39,12 @@ class Query(NamedTuple):
     ids: list[Any]  # per source column, as its field encodes it; a language model's prompt
     copied: tuple[str, ...]  # the first source's symbols as text, where they can be copied
     begun: list[int]  # how the answer begins
+
+    def wish(self, room: int | None = None) -> Wish:
+        """What the answer, perhaps of just `room` symbols, must contain."""
+        asked = self.asked
+        place, text = f"{asked.place}: " if asked.place else "", "".join(asked.texts[:1])
+        return Wish(f"{place}'{text:.40}'", asked.require, self.copied, self.begun, room)
 
 
 def ask(loaded: Loaded, asked: Asked) -> Query:
@@ -73,12 +80,11 @@ def ruled(models: Team, queries: list[Query], options: SearchSpec) -> Ruled:
     limits = _limits(first, queries, options)
     if ends == "sign":  # whatever an answer begins with, it may have
         limits = torch.maximum(limits, begun)
-    asked = [(query.asked.require, query.copied) for query in queries]
-    wanted = required(first.fields.target, asked, options)
+    rooms = [None] * len(queries) if ends == "sign" else limits.tolist()
+    wishes = [query.wish(room) for query, room in zip(queries, rooms, strict=True)]
+    wanted = required(first.fields.target, wishes, options)
     if wanted and ends == "sign":
         limits = torch.maximum(limits, begun + wanted.total)
-    elif wanted:
-        _fits(queries, wanted.total, limits)
     signs = [PAD, BOS] if ends == "sign" else [PAD, BOS, UNK]  # an unknown label is no answer
     pair = search.never(mixed(models, queries, options), signs)
     if first.model.head.open or options.valid != "none":
@@ -98,14 +104,6 @@ def ruled(models: Team, queries: list[Query], options: SearchSpec) -> Ruled:
     return Ruled(pair, int(limits.max()) + (ends != "once"), wanted)
 
 
-def _fits(queries: list[Query], wanted: Tensor, limits: Tensor) -> None:
-    """Answers whose length their source sets have room for what they must contain."""
-    for query, need, most in zip(queries, wanted.tolist(), limits.tolist(), strict=True):
-        if need > most:
-            text = query.asked.texts[0]
-            raise UserError(f"required: {need} symbols; the answer to '{text:.40}' has only {most}")
-
-
 def decode(
     models: Team, queries: list[Query], options: SearchSpec, places: Sequence[int]
 ) -> Hypotheses:
@@ -116,8 +114,23 @@ def decode(
         return found
     pair, steps, wanted = ruled(models, queries, options)
     if options.sample or options.samples:
-        return search.sample(*pair, chance(options, places, steps), **_draw(options))
-    return _search(pair, steps, options, wanted, _widths(models.first, options))
+        found = search.sample(*pair, chance(options, places, steps), **_draw(options))
+    else:
+        found = _search(pair, steps, options, wanted, _widths(models.first, options))
+    return _granted(models.first, queries, options, found) if wanted else found
+
+
+def _granted(
+    loaded: Loaded, queries: list[Query], options: SearchSpec, found: Hypotheses
+) -> Hypotheses:
+    """Answers without what is required do not count."""
+    scores = torch.full_like(found.scores, search.NEVER)
+    for b, query in enumerate(queries):
+        there = (found.scores[b] > search.NEVER).nonzero()[:, 0]
+        paths = found.tokens[b, there].tolist()
+        kept = there[fulfilled(loaded.fields.target, query.wish(), paths, options)]
+        scores[b, kept] = found.scores[b, kept]
+    return found._replace(scores=scores)
 
 
 def _direct(

@@ -14,6 +14,7 @@ from dragoman.data.fields import TextField
 from dragoman.data.increments import increments
 from dragoman.decode import Asked, Query, Ruled, ask, ruled
 from dragoman.errors import UserError
+from dragoman.requiring import fulfilled
 from dragoman.teams import Team
 
 
@@ -90,7 +91,25 @@ def strides(
 ) -> Iterator[search.Stride]:
     """The one path that the options ask for, symbol by symbol, its end included."""
     found = ruled(models, [query], options)
-    return search.walk(*found.pair, found.steps, _pick(found, options, place), endless)
+    walked = search.walk(*found.pair, found.steps, _pick(found, options, place), endless)
+    return _granted(models, query, options, walked, endless) if found.wanted else walked
+
+
+def _granted(
+    models: Team,
+    query: Query,
+    options: SearchSpec,
+    walked: Iterator[search.Stride],
+    endless: bool,
+) -> Iterator[search.Stride]:
+    """The same path; where it lacks what is required, an error comes instead of its end."""
+    path, wish = list[int](), query.wish()
+    for stride in walked:
+        path.append(int(stride.tokens))
+        if path[-1] in (EOS, PAD) and not endless:
+            fulfilled(models.first.fields.target, wish, [path], options)
+        yield stride
+    fulfilled(models.first.fields.target, wish, [path], options)
 
 
 def _pick(found: Ruled, options: SearchSpec, place: int) -> search.Pick:
