@@ -128,6 +128,23 @@ def test_a_label_that_is_given_is_no_other(tmp_path: Path) -> None:
     assert same.text == "bad"
 
 
+def test_rows_whose_phrases_do_not_fit_are_named(
+    verb: Callable, untaught: dragoman.Predictor, tmp_path: Path
+) -> None:
+    asked, model = tmp_path / "asked.tsv", tmp_path / "untaught"
+    asked.write_text("find jazz\tO O\njazz\tO O ||| O B-genre\nfind oslo\tB-who\nrome\t\n")
+    args = ["predict", model, asked, "--require-column", "2"]
+    ran = verb(*args)
+    assert ran.code == 0, ran.err
+    assert [len(line.split()) for line in ran.lines] == [3, 0, 0, 2]
+    assert f"no answer to {asked}:2: 'jazz': what is required takes 3 symbols" in ran.err
+    assert f"no answer to {asked}:3: 'find oslo': 'B-who' cannot be required" in ran.err
+    assert verb(*args, "--jobs", "2").out == ran.out
+    ran = verb(*args, "--on-bad-line", "error")
+    assert ran.code == 2
+    assert f"{asked}:2: 'jazz': what is required takes 3 symbols" in ran.err
+
+
 def test_unknown_labels_are_no_answer(table: Path, tmp_path: Path) -> None:
     rows = [tuple(line.split("\t")) for line in table.read_text().splitlines()]
     config = {"data": COLUMNS | {"target": {"size": 5}}, "train": {"max_steps": 60, "lr": 0.01}}

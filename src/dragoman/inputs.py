@@ -7,7 +7,7 @@ from typing import Any
 from dragoman.data.formats import USUAL
 from dragoman.data.joins import read
 from dragoman.data.kinds import columns_of, kind_of
-from dragoman.data.rows import BadLines, iter_inputs
+from dragoman.data.rows import BadLines, Row, input_rows, iter_inputs
 from dragoman.decode import Asked
 from dragoman.errors import UserError
 from dragoman.predict import Predictor
@@ -96,9 +96,11 @@ class Inputs:
 
     def __iter__(self) -> Iterator[Asked]:
         for row in self._rows():
-            phrases = row[-1].split(" ||| ") if self.required is not None else ()
-            texts = row[:-1] if self.required is not None else row
-            yield Asked(tuple(texts), tuple(phrase for phrase in phrases if phrase.strip()))
+            texts, phrases = row.values, list[str]()
+            if self.required is not None:
+                texts, phrases = texts[:-1], texts[-1].split(" ||| ")
+            wanted = tuple(phrase for phrase in phrases if phrase.strip())
+            yield Asked(texts, wanted, place=f"{row.name}:{row.line}")
 
     def part(self, begin: int, end: int) -> Iterator[Asked]:
         """Some of them, by their numbers; `problems` then are theirs alone."""
@@ -122,10 +124,10 @@ class Inputs:
                 f"empty (columns {told} are read; --on-bad-line error stops there)"
             )
 
-    def _rows(self) -> Iterator[tuple[str, ...]]:
+    def _rows(self) -> Iterator[Row]:
         self.problems = {}
         layout: Any = "lines" if self.plain else "auto"
-        return iter_inputs(
+        return input_rows(
             [self.path],
             format=layout,
             columns=None if self.plain else self.chosen,

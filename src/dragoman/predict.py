@@ -21,6 +21,7 @@ from dragoman.kernels.packed import Precision
 from dragoman.looked import Looked, labels, layouts, looked, source_words
 from dragoman.model import Model
 from dragoman.prediction import EMPTY, Prediction, Scored
+from dragoman.requiring import UnfitError
 from dragoman.scoring import score
 from dragoman.streaming import generate
 from dragoman.teams import team
@@ -179,9 +180,19 @@ class Predictor:
     def _decode(
         self, queries: list[Query], options: SearchSpec, places: list[int]
     ) -> list[Prediction]:
-        with torch.inference_mode():
-            found = decode(self.team, queries, options, places)
-        return self.present(queries, found, options)
+        """Answers side by side; where one input does not fit its phrases, others do not suffer."""
+        try:
+            with torch.inference_mode():
+                found = decode(self.team, queries, options, places)
+            return self.present(queries, found, options)
+        except UnfitError as error:
+            if self.on_bad is None:
+                raise
+            if len(queries) == 1:
+                self.on_bad(str(error))
+                return [EMPTY]
+        pairs = zip(queries, places, strict=True)
+        return [one for query, at in pairs for one in self._decode([query], options, [at])]
 
     def present(
         self, queries: list[Query], found: Hypotheses, options: SearchSpec

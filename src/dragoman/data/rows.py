@@ -27,6 +27,7 @@ __all__ = [
     "Row",
     "Strings",
     "Table",
+    "input_rows",
     "iter_inputs",
     "iter_rows",
     "read_table",
@@ -173,6 +174,29 @@ def iter_inputs(
     >>> list(iter_inputs(path))
     [('good',), ('',), ('bad \ufffd',)]
     """
+    rows = input_rows(
+        paths,
+        format=format,
+        columns=columns,
+        count=count,
+        files=files,
+        on_bad=on_bad,
+        problems=problems,
+    )
+    yield from (row.values for row in rows)
+
+
+def input_rows(
+    paths: Paths,
+    *,
+    format: Format = "lines",
+    columns: Columns = None,
+    count: int = 1,
+    files: Sequence[int] = (),
+    on_bad: BadLines = "skip",
+    problems: dict[str, int] | None = None,
+) -> Iterator[Row]:
+    """The same, with where each of them stands."""
     names = names_of(paths)
     kind = kind_of(names, format, columns, count)
     rows = _beside(parse(names, kind, columns, count, pad=True), files)
@@ -183,7 +207,7 @@ def iter_inputs(
                 raise UserError(f"{name}:{line}: {problem}; {remedy}, or --on-bad-line skip")
             if problems is not None:
                 problems[problem] = problems.get(problem, 0) + 1
-        yield values
+        yield Row(values, name, line)
 
 
 def _beside(parsed: Iterator[Parsed], files: Sequence[int]) -> Iterator[Parsed]:
