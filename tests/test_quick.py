@@ -157,6 +157,7 @@ def test_items_that_go_on_alone_find_what_they_would_have(
 ) -> None:
     """Recorded searches leave behind what is done, and again, and again."""
     monkeypatch.setattr(graphs, "FEWEST", 8)
+    monkeypatch.setattr(graphs, "MANY", 1)
     taken = []
     take_over = recorded.Recorded._take_over
 

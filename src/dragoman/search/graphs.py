@@ -16,7 +16,8 @@ from dragoman.search.recorded import STEPS, Plan, Rails, Recorded, laid
 
 KEPT = 32  # graphs, and shapes that were seen
 ROUND = 8  # sources are as long as a multiple of this
-FEWEST = 256  # items; to leave others behind costs more than shorter steps of fewer give back
+MANY = 2048  # paths; with less, steps that are shorter do not pay for moving to another graph
+FEWEST = 64  # items; fewer do not make a step shorter
 Shapes = list[tuple[tuple[int, ...], torch.dtype]]
 
 
@@ -69,7 +70,9 @@ def _fewer(rails: Rails, source: Source, going: int, plan: Plan, steps: int) -> 
     """Where a search goes on when only so many of its items are not done."""
     items = len(leaf(source))
     room = fitting(going, items)
-    if room == items or any(len(part) != items for part in leaves(source)):
+    if items * plan.width < MANY or room == items:
+        return None
+    if any(len(part) != items for part in leaves(source)):
         return None
     some = tree_map(lambda t: t[:room], source)
     return _find(rails, some, [(tuple(t.shape), t.dtype) for t in leaves(some)], plan, steps)
@@ -79,7 +82,7 @@ def fitting(going: int, items: int) -> int:
     """Half as many items, or half of that, and so on, as long as it is worth it.
 
     >>> fitting(300, 1024), fitting(20, 1024), fitting(130, 256)
-    (512, 256, 256)
+    (512, 64, 256)
     """
     room = items
     while FEWEST <= (half := -(-room // (2 * ROUND)) * ROUND) < room and going <= half:
