@@ -300,6 +300,18 @@ def test_pairs_in_memory_are_looked_at_too(tmp_path: Path) -> None:
     )
 
 
+def test_rows_in_memory_are_resumed_by_the_columns_that_were_found(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    rows = [(str(at), *labels(draw)) for at in range(100)]
+    for steps in (1, 2):
+        config = {"train": {"max_steps": steps}}
+        model = dragoman.train(rows, tmp_path / "m", config=config, resume=steps > 1, quiet=True)
+        assert model.config.data.columns == (2, 3)
+    swapped = [tuple(asked(draw)[at] for at in (1, 0, 2)) for _ in range(300)]
+    for columns in (None, [1, 2, 3], ["question", "text", "answer"]):
+        assert guess({"data": {"columns": columns}}, swapped)[::2] == ("answer", (2, 1, 3))
+
+
 def test_a_run_that_resume_begins_is_the_same(tmp_path: Path) -> None:
     table = tmp_path / "rows.tsv"
     draw = random.Random(1)

@@ -11,7 +11,7 @@ import dragoman
 from dragoman.check import check_data
 from dragoman.config import resolve
 from dragoman.corpus import load_corpus
-from dragoman.data.rows import table_of
+from dragoman.data.rows import chosen, table_of
 from dragoman.decode import Asked
 from dragoman.errors import UserError
 from dragoman.metrics import compute
@@ -226,7 +226,39 @@ def test_rows_in_memory_can_join_columns(table: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="rows have no column '4'"):
         dragoman.train(rows, tmp_path / "n", recipe="tag-and-label", config=config, quiet=True)
     with pytest.raises(UserError, match="rows have no column 'label'"):
-        table_of(rows, [1, "label"])
+        chosen(table_of(rows), [1, "label"])
+    for more in ({}, {"data": COLUMNS}):  # the columns are those of the folder
+        steps = {"train": {"max_steps": 4 + len(more)}}
+        model = dragoman.train(rows, tmp_path / "m", config=steps | more, resume=True, quiet=True)
+        assert model.config.data.columns == (1, "2+3")
+        assert len(model("find oslo").text.split()) == 3
+
+
+def test_columns_of_rows_in_memory_are_read_as_a_config_is(table: Path, tmp_path: Path) -> None:
+    rows = [tuple(line.split("\t")) for line in table.read_text().splitlines()]
+
+    def trained(rows: list[tuple[str, ...]], data: Any, recipe: str = "tag") -> int:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        config = {"data": data, "train": {"max_steps": 1}}
+        model = dragoman.train(rows, folder, recipe=recipe, config=config, quiet=True)
+        return len(model("find oslo").text.split())
+
+    pairs = [row[:2] for row in rows]
+    assert trained(pairs, {"columns": ["source", "target"]}) == 2
+    assert trained(rows, {"columns": ["1", "2+3"]}, "tag-and-label") == 3
+    assert trained([(*pair, "") for pair in pairs], {"columns": [1, 2]}) == 2
+    for data, why in (
+        ({"columns": "1,2+3"}, "data.columns: must be a list"),
+        ({"columns": 2}, "data.columns: must be a list"),
+        ({"columns": [1, 4]}, "rows have no column '4'; they are numbered from 1 to 3"),
+        (None, "data: must be a mapping"),
+    ):
+        with pytest.raises(UserError, match=why):
+            trained(rows, data)
+    with pytest.raises(UserError, match=r"row 2: a part of column '2\+3' is empty"):
+        trained([rows[0], (*pairs[1], " ")], {"columns": [1, "2+3"]}, "tag-and-label")
+    with pytest.raises(UserError, match="row 2: empty text"):
+        trained([rows[0], (" ", *rows[1][1:])], {"columns": [1, 2]})
 
 
 @pytest.mark.parametrize("setting", ["data.source.signs=none", "data.source.signs=both"])

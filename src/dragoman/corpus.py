@@ -13,7 +13,7 @@ from dragoman.config import Config, DataSpec
 from dragoman.data.batches import Budget, Examples, Ragged, Stream, plan
 from dragoman.data.columns import Ints
 from dragoman.data.fields import TextField, TextSpec, settle
-from dragoman.data.rows import Table, read_table
+from dragoman.data.rows import Table, chosen, read_table
 from dragoman.data.senses import FIELDS, names_files
 from dragoman.errors import UserError, many
 from dragoman.examples import Say, encoded, fitting, tell_columns
@@ -49,9 +49,13 @@ class Running(NamedTuple):
 def load_corpus(
     config: Config, fields: Fields | None, say: Say, table: Table | None = None
 ) -> Corpus:
-    """Read the training and dev rows that a config names, or take the rows that are given.
-    Without `fields` the alphabets are learned."""
-    table = table or read_rows(config, config.data.train, say)
+    """Read the training and dev rows that a config names, or take the rows that are given, by the
+    columns of the config. Without `fields` the alphabets are learned.
+    """
+    if table:
+        table = chosen(table, config.data.columns)
+    else:
+        table = read_rows(config, config.data.train, say)
     if not len(table):
         raise UserError(f"{table.name}: no rows to train on")
     if len(table.columns) != len(config.source_specs) + 1:

@@ -31,6 +31,7 @@ from dragoman.appearance import (
     tagged,
 )
 from dragoman.data.fields import TextSpec, settle
+from dragoman.data.joins import is_name
 from dragoman.data.kinds import columns_of, is_header, kind_of
 from dragoman.data.rows import iter_rows
 from dragoman.data.strings import some
@@ -74,13 +75,13 @@ def guess(changes: Mapping[str, Any], rows: Iterable[tuple[str, ...]] | None = N
     """The recipe for the files that a config names, or for rows at hand, where nothing else in the
     config says what kind of model it is to be.
     """
-    data = dict(changes.get("data", {}))
-    if "recipe" in changes:
-        return USUAL
+    data = changes.get("data", {})
+    if "recipe" in changes or not isinstance(data, Mapping):
+        return USUAL  # the second is no config, as whoever settles it says
     if "model" in changes or set(data) - PLAIN:
         return USUAL._replace(why="settings of the model or its columns are given, but no recipe")
     if rows is not None:
-        return of_rows(some(rows, LOOK))
+        return _of_chosen(_found(some(rows, LOOK)), data.get("columns"))
     files = data.get("train") or ()
     if any(name == "-" or Path(name).is_fifo() for name in files):
         return USUAL._replace(why="what can be read only once is not looked at")
@@ -96,7 +97,13 @@ def of_rows(rows: Rows) -> Guess:
     >>> of_rows([(f"text {i}", "yes" if i % 2 else "no") for i in range(40)]).recipe
     'classify'
     """
-    return _at_places(_found(rows), None, False)
+    return _of_chosen(_found(rows), None)
+
+
+def _of_chosen(found: "_Found", columns: Sequence[int | str] | None) -> Guess:
+    """A guess about rows at hand: their columns have numbers, whatever names are given."""
+    told = [int(c) if str(c).isdecimal() else c for c in columns or ()]
+    return _at_places(found, None, False) if all(map(is_name, told)) else _reordered(found, told)
 
 
 def _of_files(files: Sequence[str], data: Mapping[str, Any]) -> Guess:

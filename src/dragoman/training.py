@@ -5,7 +5,6 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,8 @@ from dragoman.checkpoint import MANIFEST
 from dragoman.config import Config, resolve, validate
 from dragoman.corpus import Corpus, Running, load_corpus, mark
 from dragoman.crew import Crew, crewed, restarted
-from dragoman.data.rows import Table, table_of
+from dragoman.data.formats import Columns
+from dragoman.data.rows import Table, chosen, table_of
 from dragoman.disk import make_folder
 from dragoman.errors import DragomanError, UserError
 from dragoman.guess import guess
@@ -57,17 +57,18 @@ def train(
     >>> isinstance(model("one").text, str)
     True
     """
-    tree = dict(config or {})
-    table = None
+    tree, table = dict(config or {}), None
+    columns = _columns(tree)
     if data is not None and _in_memory(data):
-        table = table_of(data, dict(tree.get("data", {})).get("columns"))  # type: ignore[arg-type]
+        table = table_of(data)  # type: ignore[arg-type]
     elif data is not None:
         names = [data] if isinstance(data, str | Path) else list(data)
         tree["data"] = dict(tree.get("data", {})) | {"train": [str(name) for name in names]}
-    reporter, changes = Reporter(quiet), tree
-    if not recipe and (found := guess(tree, table)).why:
+    reporter, changes = Reporter(quiet), tree  # a run that is resumed has columns of its own
+    seen = chosen(table, columns) if table and columns else table
+    if not recipe and (found := guess(tree, seen)).why:
         recipe = found.recipe
-        tree, table = _picked(tree, table, found.columns or ())
+        tree = merge(tree, {"data": {"columns": found.columns}} if found.columns else {})
         if not resume:
             reporter.say(found.told())
     settled = None if resume and data is None else resolve(recipe, tree=tree)
@@ -82,15 +83,11 @@ def train(
     )
 
 
-def _picked(
-    tree: Tree, table: Table | None, columns: Sequence[int | str]
-) -> tuple[Tree, Table | None]:
-    """A config that reads these columns, or rows at hand that have no others; none are all."""
-    if columns and table is not None:
-        table = replace(table, columns=tuple(table.columns[int(at) - 1] for at in columns))
-    elif columns:
-        tree = merge(tree, {"data": {"columns": list(columns)}})
-    return tree, table
+def _columns(tree: Tree) -> Columns:
+    """The columns that a config names; the rest of it is settled when its recipe is known."""
+    data = tree.get("data", {})
+    told = {"columns": data.get("columns")} if isinstance(data, Mapping) else data
+    return validate({"data": told}).data.columns
 
 
 def run(

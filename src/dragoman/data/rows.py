@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from dragoman.data.files import beside
-from dragoman.data.formats import Columns, Format, Parsed, parse, picker
+from dragoman.data.formats import Columns, Format, Parsed, parse
 from dragoman.data.joins import Joins, read
 from dragoman.data.kinds import Paths, check, kind_of, names_of
 from dragoman.data.strings import Strings, Table
@@ -27,6 +28,7 @@ __all__ = [
     "Row",
     "Strings",
     "Table",
+    "chosen",
     "input_rows",
     "iter_inputs",
     "iter_rows",
@@ -92,14 +94,11 @@ def read_table(
     return Table(tuple(held), np.array(lines, np.int64), " + ".join(names), problems)
 
 
-def table_of(rows: Sequence[Sequence[str]] | Sequence[str], columns: Columns = None) -> Table:
-    """A table from memory: pairs (source, target), or single texts; `columns` are numbers, which
-    can be joined.
+def table_of(rows: Sequence[Sequence[str]] | Sequence[str]) -> Table:
+    """A table from memory, with all that is in it: pairs (source, target), or single texts.
 
     >>> list(table_of([("cat", "Katze")]))
     [('cat', 'Katze')]
-    >>> list(table_of([("call Ann", "O B-who", "phone")], [1, "2+3"]))
-    [('call Ann', 'O B-who phone')]
     """
     tuples = [(row,) if isinstance(row, str) else tuple(row) for row in rows]
     for number, row in enumerate(tuples, 1):
@@ -107,23 +106,44 @@ def table_of(rows: Sequence[Sequence[str]] | Sequence[str], columns: Columns = N
             raise UserError(
                 f"row {number} is not like the first: give pairs of texts, or texts alone"
             )
-        if not all(value.strip() for value in row):
-            raise UserError(f"row {number}: empty text")
         if not all(map(_is_unicode, row)):
             raise UserError(f"row {number}: not valid Unicode (half a surrogate pair)")
-    if columns and tuples:
-        tuples = _chosen(tuples, columns)
     held = tuple(Strings(column) for column in zip(*tuples, strict=True))
     return Table(held, np.arange(1, len(tuples) + 1), "the given rows")
 
 
-def _chosen(rows: list[tuple[str, ...]], columns: Sequence[int | str]) -> list[tuple[str, ...]]:
-    joins, width = Joins(columns, ()), len(rows[0])
-    for column in joins.flat:
-        if not isinstance(column, int) or not 1 <= column <= width:
+def chosen(table: Table, columns: Columns = None) -> Table:
+    """What is read of rows from memory: columns by their numbers, which can be joined. Rows have no
+    names: of those that columns have in a file, there must be as many as texts in a row.
+
+    >>> rows = table_of([("call Ann", "O B-who", "phone")])
+    >>> list(chosen(rows, [1, "2+3"]))
+    [('call Ann', 'O B-who phone')]
+    """
+    joins = Joins(_places(columns, len(table.columns)), ())
+    cells = [table.columns[int(place) - 1] for place in joins.flat]
+    values = []
+    for number, row in enumerate(zip(*cells, strict=True), 1):
+        values.append(joins.values(row))
+        if problem := joins.gap(row):
+            raise UserError(f"row {number}: {problem}")
+        if not all(map(str.strip, values[-1])):
+            raise UserError(f"row {number}: empty text")
+    held = cells if joins.plain else map(Strings, zip(*values, strict=True))
+    return replace(table, columns=tuple(held))
+
+
+def _places(columns: Columns, width: int) -> Sequence[int | str]:
+    """Columns as numbers from 1 to `width`, some of them joined."""
+    every = range(1, width + 1)
+    told = [int(c) if str(c).isdecimal() else c for c in columns or every]
+    flat = Joins(told, ()).flat
+    if len(told) == width and all(isinstance(column, str) for column in flat):
+        return every
+    for column in flat:
+        if column not in every:
             raise UserError(f"rows have no column '{column}'; they are numbered from 1 to {width}")
-    pick = picker([int(column) - 1 for column in joins.flat])
-    return [joins.values(pick(row)) for row in rows]
+    return told
 
 
 def iter_rows(
