@@ -56,7 +56,7 @@ def decoding() -> list[str]:
     found = json.loads((RESULTS / "gpu_decode.json").read_text("utf-8"))
     sides = ("peer fp32", "peer bf16", "plain fp32", "plain bf16", "fp32", "bf16")
     heads = ["peer-like, fp32", "bf16", "plain, fp32", "bf16", "ours, fp32", "bf16"]
-    ratios = [f"bf16 / {side}" for side in ("peer fp32", "peer bf16", "plain fp32")]
+    ratios = [f"bf16 / {side}" for side in sides[:4]]
     lines = [f"{found['device']}, torch {found['torch']}; sentences/s.", ""]
     lines += ["| beam 5 | " + " | ".join([*heads, *(f"ours {one}" for one in ratios)]) + " |"]
     lines += ["|---" * (1 + len(sides) + len(ratios)) + "|"]
@@ -64,7 +64,10 @@ def decoding() -> list[str]:
         if isinstance(one, dict):
             cells = [f"{one[side]:,.0f}" if side in one else "–" for side in sides]
             cells += [f"{one[ratio]:.1f}" if ratio in one else "–" for ratio in ratios]
-            lines.append(f"| {name} | " + " | ".join(cells) + " |")
+            mark = " †" if name in found.get("older", ()) else ""
+            lines.append(f"| {name}{mark} | " + " | ".join(cells) + " |")
+    if found.get("older"):
+        lines += ["", "† of an earlier run, and what it says of Dragoman is older."]
     every = [one for one in found.values() if isinstance(one, dict)]
     exact = sum(one["fp32 same"] == 1 for one in every)
     low = [one["bf16 same"] for one in every if one["batch"] > 1]
