@@ -234,6 +234,17 @@ def test_rows_in_memory_can_join_columns(table: Path, tmp_path: Path) -> None:
         assert len(model("find oslo").text.split()) == 3
 
 
+def test_names_of_joined_columns_are_seen(verb: Callable, table: Path, tmp_path: Path) -> None:
+    table.write_text("text\ttags\tlabel\n" + table.read_text())
+    args = ["-r", "tag-and-label", "--on-bad-line", "skip", *TINY]
+    told = verb("train", table, "--columns", "1,2+3", "-o", tmp_path / "a", *args)
+    assert told.code == 0, told.err
+    assert "looks like names of columns; --columns text,tags+label takes it so" in told.err
+    told = verb("train", table, "--columns", "text,tags+label", "-o", tmp_path / "b", *args)
+    assert told.code == 0, told.err
+    assert "looks like names" not in told.err
+
+
 def test_columns_of_rows_in_memory_are_read_as_a_config_is(table: Path, tmp_path: Path) -> None:
     rows = [tuple(line.split("\t")) for line in table.read_text().splitlines()]
 

@@ -11,7 +11,8 @@ from dragoman.data.batches import Examples, Ragged
 from dragoman.data.columns import Column
 from dragoman.data.copying import copy_ids, copy_target, pieces
 from dragoman.data.fields import Field, TextField
-from dragoman.data.kinds import columns_of, is_header, kind_of
+from dragoman.data.joins import Joins
+from dragoman.data.kinds import are_names, columns_of, is_alone, kind_of
 from dragoman.data.rows import Table
 from dragoman.errors import UserError, many
 from dragoman.pointing import astray
@@ -33,14 +34,15 @@ def tell_columns(data: DataSpec, paths: Sequence[str], table: Table, say: Say) -
             f"data: {paths[0]}: {len(columns)} columns, of which the first {count} are read"
             f"{named}; choose with --columns, or a recipe that takes more"
         )
-    places = [place for place in data.columns or range(1, count + 1) if isinstance(place, int)]
-    if kind != "tsv" or len(places) < count or max(places) > len(columns):
+    joins = Joins(data.columns or range(1, count + 1), ())
+    places = [place for place in joins.flat if isinstance(place, int)]
+    if kind != "tsv" or len(places) < len(joins.flat) or max(places) > len(columns):
         return
-    names = [columns[place - 1] for place in places]
-    if is_header(names, zip(*table.columns, strict=True)):
+    cells = tuple(columns[place - 1] for place in places)
+    if are_names(cells) and is_alone(joins.values(cells), zip(*table.columns, strict=True)):
         say(
             f"data: {paths[0]}: warning: the first line is read as a row, but looks like names of "
-            f"columns; --columns {','.join(names)} takes it so"
+            f"columns; --columns {','.join(joins.names(cells))} takes it so"
         )
 
 

@@ -30,6 +30,8 @@ class Joins:
     >>> joins = Joins([1, "2+3"], known=[])
     >>> joins.flat, joins.values(("call Ann", "O B-who", "phone"))
     ([1, 2, 3], ('call Ann', 'O B-who phone'))
+    >>> joins.names(("text", "tags", "label"))
+    ['text', 'tags+label']
     >>> joins.gap(("call Ann", "O B-who", "")), joins.gap(("call Ann", "", ""))
     ("a part of column '2+3' is empty", '')
     """
@@ -50,6 +52,10 @@ class Joins:
         if self.plain:
             return cells
         return tuple(" ".join(filter(None, cells[span])) for _, span in self._spans)
+
+    def names(self, cells: tuple[str, ...]) -> list[str]:
+        """What the columns are called, where cells are the names of all that is read."""
+        return ["+".join(cells[span]) for _, span in self._spans]
 
     def gap(self, cells: tuple[str, ...]) -> str:
         """What is wrong where a part is empty and another is not: the rest would mean another

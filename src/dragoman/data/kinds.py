@@ -83,11 +83,20 @@ def is_header(row: Sequence[str], others: Iterable[Sequence[str]]) -> bool:
     >>> is_header(["text", "label"], [("so good", "yes")]), is_header(["cat", "Katze"], [])
     (True, False)
     """
-    for cell in row:
-        words = re.findall("[a-z]+", cell.lower())
-        if len(words) > 3 or not any(map(_NAMES.fullmatch, words)):
-            return False
-    return bool(row) and all(tuple(o) == tuple(row) or o[-1] != row[-1] for o in others)
+    return are_names(row) and is_alone(row, others)
+
+
+def are_names(cells: Sequence[str]) -> bool:
+    """Whether each cell has a word that columns are called by, and few others."""
+    words = [re.findall("[a-z]+", cell.lower()) for cell in cells]
+    return bool(cells) and all(
+        len(several) <= 3 and any(map(_NAMES.fullmatch, several)) for several in words
+    )
+
+
+def is_alone(row: Sequence[str], others: Iterable[Sequence[str]]) -> bool:
+    """Whether no other row has this one's answer; the same row of a further file is no other."""
+    return all(tuple(o) == tuple(row) or o[-1] != row[-1] for o in others)
 
 
 def names_of(paths: Paths) -> list[str]:
