@@ -53,7 +53,12 @@ MEANS = {"f1-micro", "f1-macro"}  # over labels
     help="Also in parts: by length of the source, by the reference's label (its first word, or the "
     "last behind tags), by the source's first word, by the first two words of the last text.",
 )
-@click.option("--hyp", metavar="FILE", help="Outputs of any system, instead of MODEL and DATA.")
+@click.option(
+    "--hyp",
+    metavar="FILE",
+    help="Outputs of any system, instead of MODEL and DATA. With --metric accuracy-last they are "
+    "tags and a label, judged apart.",
+)
 @click.option("--ref", multiple=True, metavar="FILE", help="References for --hyp; may be repeated.")
 @click.option(
     "--group/--no-group",
