@@ -89,7 +89,8 @@ def test_less_precision_is_nearly_the_same(
     fine, found = tiny(INPUTS), rough(INPUTS)
     agree = sum(a.text == b.text for a, b in zip(fine, found, strict=True))
     assert agree > 0.8 * len(INPUTS)
-    assert any(a.score != b.score for a, b in zip(fine, found, strict=True))
+    moved = any(a.score != b.score for a, b in zip(fine, found, strict=True))
+    assert moved is (rough.model.precision != "fp32")  # a processor without bf16 is exact
     ruled = rough(INPUTS, ban=["never written"])
     assert [p.text for p in ruled] == [p.text for p in found]
 

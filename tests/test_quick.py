@@ -13,6 +13,7 @@ import dragoman
 from dragoman import quick, search
 from dragoman.core import BOS, EOS, PAD, Hypotheses, Pair, Source, move, repeat, tree_map
 from dragoman.device import pick_device
+from dragoman.kernels import packed as packing
 from dragoman.kernels.best import LARGE, best, total
 from dragoman.kernels.packed import packed
 from dragoman.model import Model, ModelSpec
@@ -291,3 +292,16 @@ def test_what_learning_changed_is_searched(spec: ModelSpec) -> None:
         fresh, _ = walk(copy.deepcopy(model), given)
     assert not torch.allclose(before, after)
     assert torch.equal(after, fresh)
+
+
+@pytest.mark.parametrize("has", [True, False])
+def test_less_precision_is_taken_where_it_is_faster(
+    has: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(packing, "has_bf16", lambda: has)
+    model = make(next(iter(KNOWN.values()))).float()
+    model.search_in("bf16")
+    assert model.precision == ("bf16" if has else "fp32")
+    assert ("this processor has no bf16" in caplog.text) is not has
+    model.search_in("int8")
+    assert model.precision == "int8"

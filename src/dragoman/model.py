@@ -20,6 +20,7 @@ from dragoman.decoders import (
 from dragoman.encoders import Encoder, EncoderSpec, NothingSpec, TextSpec, make_encoder
 from dragoman.errors import UserError
 from dragoman.heads import Head, HeadSpec, VocabularySpec, make_head
+from dragoman.kernels.packed import suited
 from dragoman.kernels.reading import reading
 from dragoman.objectives import Aims, Drawn, Loss, coverage, doubly_stochastic, reinforce
 from dragoman.quick import Course, Kept, Precision, Quick, Rails, fits
@@ -126,7 +127,7 @@ class Model(nn.Module):
                 "without coverage, local, hard or monotone attention, copying or residual layers: "
                 "leave it at fp32"
             )
-        self.precision = precision
+        self.precision = suited(precision, next(self.parameters()).device)
 
     def course(self, source: Source) -> tuple[Course, State] | None:
         """For strategies that need no more than the best few symbols of each step."""

@@ -17,7 +17,8 @@ from dragoman.data.batches import Batch, nothing
 from dragoman.errors import DragomanError, UserError
 from dragoman.graphs import LOOK_EVERY, Recorder, give_up, heal, recordable
 from dragoman.halves import Halves
-from dragoman.kernels.choice import using
+from dragoman.kernels.choice import logger, using
+from dragoman.kernels.packed import has_bf16
 from dragoman.memory import complaint, joined, parted, starved
 from dragoman.model import Carried, Model
 from dragoman.objectives import Aims, Loss
@@ -52,6 +53,8 @@ class Stepper:
             spec.reward,
             spec.entropy,
         )
+        if spec.precision == "bf16" and device.type == "cpu" and not has_bf16():
+            logger.warning("train.precision=bf16: this processor has no bf16, fp32 is faster")
         with using(spec.kernel):
             records = recordable(spec.optimizer, device)
         self.optimizer = make_optimizer(spec, model.parameters(), records)

@@ -6,6 +6,9 @@ few rows. With less precision the same products are faster again: bfloat16 halve
 int8 quarters it.
 """
 
+import functools
+import logging
+import platform
 import warnings
 from collections.abc import Callable
 from typing import Literal
@@ -14,10 +17,33 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
+logger = logging.getLogger("dragoman")
 Precision = Literal["fp32", "bf16", "int8"]
 Product = Callable[[Tensor], Tensor]  # (N, in) -> (N, out)
 ROWS = 320  # what layouts are chosen for; they serve any other number as well
 MANY = 48  # rows from which oneDNN's int8 product is faster than the one for few rows
+
+
+@functools.cache
+def has_bf16() -> bool:
+    """Whether this processor multiplies bfloat16 itself. Where it does not, torch takes longer than
+    in single precision.
+    """
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def suited(precision: Precision, device: torch.device) -> Precision:
+    """What is asked for, or what is faster there and exact.
+
+    >>> suited("int8", torch.device("cpu"))
+    'int8'
+    """
+    if precision != "bf16" or device.type != "cpu" or has_bf16():
+        return precision
+    logger.warning("precision: fp32, because this processor has no bf16 (faster, and exact)")
+    return "fp32"
 
 
 def packed(weight: Tensor, bias: Tensor | None, precision: Precision = "fp32") -> Product:

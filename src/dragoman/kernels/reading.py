@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from dragoman.core import State
 from dragoman.kernels import native
 from dragoman.kernels.lanes import still
-from dragoman.kernels.packed import Precision, Product
+from dragoman.kernels.packed import Precision, Product, has_bf16
 
 
 class Cell(Protocol):
@@ -64,9 +64,10 @@ _now: ContextVar[Reading | None] = ContextVar("reading", default=None)
 @contextmanager
 def reading(shelf: Shelf, precision: Precision) -> Iterator[None]:
     """Layers are read with what is on this shelf. What a search multiplies in int8 is read in
-    bfloat16: annotations are made once and looked at many times.
+    bfloat16, where the processor has it: annotations are made once and looked at many times.
     """
-    token = _now.set(Reading(shelf, "bf16" if precision == "int8" else precision))
+    less: Precision = "bf16" if has_bf16() else "fp32"
+    token = _now.set(Reading(shelf, less if precision == "int8" else precision))
     try:
         yield
     finally:
