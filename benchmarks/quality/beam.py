@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     args = parser.parse_args()
     model = dragoman.load(args.model, args.device)
-    lines = [row[0] for row in islice(iter_inputs([args.inputs], format="lines"), 1000)]
+    lines = [row.values[0] for row in islice(iter_inputs([args.inputs], format="lines"), 1000)]
     greedy = model.predict(lines, model.options(beam=1, normalize=0.0))
     beam = model.predict(lines, model.options(beam=args.width, normalize=0.0, n_best=args.width))
     pairs = list(zip(greedy, beam, strict=True))

@@ -7,7 +7,7 @@ from typing import Any
 from dragoman.data.formats import USUAL
 from dragoman.data.joins import read
 from dragoman.data.kinds import columns_of, kind_of
-from dragoman.data.rows import BadLines, Row, input_rows, iter_inputs
+from dragoman.data.rows import BadLines, Row, iter_inputs
 from dragoman.decode import Asked
 from dragoman.errors import UserError
 from dragoman.predict import Predictor
@@ -53,7 +53,7 @@ def scored_rows(
     elif tabular and data.columns:
         told = f"{read(None, count)} are read, not {read(data.columns, count)} as in training"
         say(f"dragoman: {' '.join(paths)}: columns {told}; --columns names others")
-    return iter_inputs(
+    rows = iter_inputs(
         paths,
         format=kind,
         columns=chosen,
@@ -62,6 +62,7 @@ def scored_rows(
         problems=problems,
         files=predictor.fields.files,
     )
+    return (row.values for row in rows)
 
 
 class Inputs:
@@ -127,7 +128,7 @@ class Inputs:
     def _rows(self) -> Iterator[Row]:
         self.problems = {}
         layout: Any = "lines" if self.plain else "auto"
-        return input_rows(
+        return iter_inputs(
             [self.path],
             format=layout,
             columns=None if self.plain else self.chosen,

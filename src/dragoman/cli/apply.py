@@ -211,8 +211,8 @@ def _rank(predictor: Any, data: list[str], layout: str) -> None:
     from dragoman.output import RANKINGS
 
     count = len(predictor.fields.sources)
-    for (line,) in iter_inputs(data, format="lines"):
-        texts = line.split("\t")
+    for row in iter_inputs(data, format="lines"):
+        texts = row.values[0].split("\t")
         source = (*texts[:count], *[""] * (count - len(texts)))
         candidates = [text for text in texts[count:] if text.strip()]
         click.echo(RANKINGS[layout](predictor.rank(candidates, source)))

@@ -133,8 +133,8 @@ def _refuse_prose(data: tuple[str, ...], config: Any) -> None:
     plain = config.data.format == "auto" and config.data.columns is None and config.reads_source
     if not plain or len(data) != 1 or not data[0].lower().removesuffix(".gz").endswith(".txt"):
         return
-    first = next(iter_inputs([data[0]], format="lines"), ("\t",))[0]
-    if "\t" not in first:
+    first = next(iter_inputs([data[0]], format="lines"), None)
+    if first is not None and "\t" not in first.values[0]:
         raise UserError(
             f"{data[0]}:1: no tab: pairs are a source, a tab and a target; "
             "for a language model of running text add -r lstm-lm"

@@ -29,7 +29,6 @@ __all__ = [
     "Strings",
     "Table",
     "chosen",
-    "input_rows",
     "iter_inputs",
     "iter_rows",
     "read_table",
@@ -182,8 +181,8 @@ def iter_inputs(
     files: Sequence[int] = (),
     on_bad: BadLines = "skip",
     problems: dict[str, int] | None = None,
-) -> Iterator[tuple[str, ...]]:
-    """Inputs to predict from: n lines give n rows, whatever is in them.
+) -> Iterator[Row]:
+    """Inputs to predict from, and where each stands: n lines give n rows, whatever is in them.
 
     What cannot be read becomes U+FFFD, what is missing becomes the empty text; `problems` counts
     such lines (blank ones are none), and `on_bad="error"` stops at the first.
@@ -191,32 +190,9 @@ def iter_inputs(
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "inputs.txt"
     >>> _ = path.write_bytes(b"good\\n\\nbad \\xff\\n")
-    >>> list(iter_inputs(path))
+    >>> [row.values for row in iter_inputs(path)]
     [('good',), ('',), ('bad \ufffd',)]
     """
-    rows = input_rows(
-        paths,
-        format=format,
-        columns=columns,
-        count=count,
-        files=files,
-        on_bad=on_bad,
-        problems=problems,
-    )
-    yield from (row.values for row in rows)
-
-
-def input_rows(
-    paths: Paths,
-    *,
-    format: Format = "lines",
-    columns: Columns = None,
-    count: int = 1,
-    files: Sequence[int] = (),
-    on_bad: BadLines = "skip",
-    problems: dict[str, int] | None = None,
-) -> Iterator[Row]:
-    """The same, with where each of them stands."""
     names = names_of(paths)
     kind = kind_of(names, format, columns, count)
     rows = _beside(parse(names, kind, columns, count, pad=True), files)

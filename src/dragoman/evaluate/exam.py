@@ -192,7 +192,7 @@ def read_outputs(references: Sequence[str], names: Sequence[str] = ()) -> Exam:
 
 def read_lines(path: str) -> list[str]:
     """A file as it is, blank lines too."""
-    return [row[0] for row in iter_inputs([path], format="lines")]
+    return [row.values[0] for row in iter_inputs([path], format="lines")]
 
 
 def _of_text(predictor: Predictor, table: Table) -> list[Tally]:
