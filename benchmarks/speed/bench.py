@@ -55,6 +55,13 @@ GROWTH = {  # how the cost of a search grows, from beam 5, batch 16, 15 symbols,
 GROWING = ("dragoman", "dragoman int8", "OpenNMT-py")  # who is asked for it
 
 
+LARGE = {  # with 32,000 words, embeddings of 640 and a decoder of 1024
+    "training, WMT size": {"do": "train", "model": "large", "batch": 32, "count": 1},
+    "beam 5, batch 16, WMT size": {**BASE, "model": "large"},
+    "greedy, batch 16, WMT size": {**BASE, "model": "large", "beam": 1},
+}
+
+
 def orders(quick: bool) -> dict[str, dict[str, Any]]:
     """What is measured, by name."""
     made: dict[str, dict[str, Any]] = {}
@@ -70,7 +77,7 @@ def orders(quick: bool) -> dict[str, dict[str, Any]]:
                 }  # fmt: skip
         if model == "words":
             made |= {name: {**BASE, **changes} for name, changes in GROWTH.items()}
-    return made
+    return made | LARGE
 
 
 class System:
@@ -123,11 +130,12 @@ def systems(folder: Path, wanted: list[str]) -> dict[str, System]:
 
 def sensible(name: str, order: dict[str, Any]) -> bool:
     """Whether a system is asked to do this: some would take minutes for one round."""
-    if order["do"] == "decode" and order["batch"] == BASE["batch"] and name not in GROWING:
+    grows = order["do"] == "decode" and order["batch"] == BASE["batch"]
+    if grows and order["model"] == "words" and name not in GROWING:
         return False
     if order["do"] == "train" and name.endswith(("int8", "plain steps")):
         return False
-    slow = order["do"] == "decode" and order["beam"] > 1 and order["model"] == "words"
+    slow = order["do"] == "decode" and order["beam"] > 1 and order["model"] != "letters"
     return not (name == "yoyodyne" and slow)
 
 

@@ -151,12 +151,20 @@ def peers() -> list[str]:
             "",
             f"† measured on {', '.join(older)}, and what it says of Dragoman is older.",
         ]
+    made += [line for path in sorted((HERE / "results").glob("cpu_*.json")) for line in more(path)]
     plot(main, PLOT)
     made += ["", f"![sentences per second](images/{PLOT.name})"]
     if not any(order.startswith("growth") for order in report["orders"]):
         return made
     base = "How the cost of a search grows, from beam 5, 15 symbols, 8,000 words (one thread):"
     return [*made, "", base, "", *growth(report)]
+
+
+def more(path: Path) -> list[str]:
+    """What was measured on another machine, or with other sizes."""
+    report = json.loads(path.read_text("utf-8"))
+    about = f"On another machine ({report['machine']}, without bf16, {report['when']}):"
+    return ["", about, "", *ratios(report, FIRST), "", *table(report)]
 
 
 def steps() -> list[str]:

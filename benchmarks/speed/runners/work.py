@@ -26,7 +26,11 @@ class Sizes(NamedTuple):
     hidden: int
 
 
-SIZES = {"words": Sizes(8000, 256, 512), "letters": Sizes(60, 128, 256)}
+SIZES = {
+    "words": Sizes(8000, 256, 512),
+    "letters": Sizes(60, 128, 256),
+    "large": Sizes(32_000, 640, 1024),  # as for WMT
+}
 
 
 def sources(size: Sizes, batch: int, length: int = 15) -> torch.Tensor:
