@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from dragoman.kernels.contract import Given, Grads, Layer, Plan, Tape
+from dragoman.kernels.contract import Given, Grads, Layer, Plan, Tape, full
 from dragoman.kernels.parts import make_attention, make_cell, past
 from dragoman.kernels.products import laid, outer, total
 
@@ -24,7 +24,8 @@ class WayBack:
             self.said[-1][0].zero_()
         self.gates = [torch.empty_like(given.gates) for _ in tracks]
         self.energies = torch.empty_like(tape.weights)
-        self.valves = None if tape.opened is None else torch.empty_like(tape.opened)
+        wide = full(given.gates.dtype)  # what is summed up of many products
+        self.valves = None if tape.opened is None else torch.empty_like(tape.opened, dtype=wide)
         self.h, self.c = self._ends()
         self.unsays = [
             laid(layer.weight.t(), None, plan.low) if plan.parts == "native" else None
@@ -141,9 +142,9 @@ class WayBack:
         assert self.given.valve is not None
         gates, opened = self.gates[0][t], self.tape.opened[t]
         torch.mul(gates, opened.unsqueeze(1), out=mixed)
-        slope = (gates * self.tape.found[t]).sum(1)
+        slope = (gates.to(self.valves.dtype) * self.tape.found[t]).sum(1)
         torch.mul(slope, opened * (1 - opened), out=self.valves[t])
-        self.h[-1].addr_(self.valves[t], self.given.valve)
+        self.h[-1].addr_(self.valves[t].to(gates.dtype), self.given.valve)
 
     def _unfeature(self, t: int, fed: Tensor | None, mixed: Tensor) -> None:
         """Through the attentional vector of step t."""
@@ -173,8 +174,9 @@ class WayBack:
             inject = self._outer(self.gates[0], fed_all)
         valve = bias = None
         if self.valves is not None:
-            valve = self.valves.flatten() @ top.h[:-1].flatten(0, 1)
-            bias = self.valves.sum().view(1)
+            slopes, kind = self.valves.flatten(), given.gates.dtype
+            valve = (slopes @ top.h[:-1].flatten(0, 1).to(slopes.dtype)).to(kind)
+            bias = slopes.sum().view(1).to(kind)
         return Given(
             gates=self.gates[0],
             keys=keys,
