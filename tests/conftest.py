@@ -26,7 +26,10 @@ hypothesis.settings.load_profile("patient")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests on real data are skipped, visibly, where the data is not there."""
+    """Tests on real data are skipped, visibly, where the data is not there. Those that take minutes
+    come first: begun last, they would keep one of several processes busy alone.
+    """
+    items.sort(key=lambda item: item.path.name != "test_triton.py")
     if SHARED.is_dir():
         return
     for item in items:

@@ -457,14 +457,15 @@ def test_inputs_are_never_dropped(put, content):
     assume(
         not content.startswith((b"\x1f\x8b", b"\xef\xbb\xbf"))
     )  # gzip and BOM are read, not data
-    lines = content.count(b"\n") + (content[-1:] not in (b"", b"\n"))
+    assume(not lines._foreign(content))  # a workbook is refused by name
+    many = content.count(b"\n") + (content[-1:] not in (b"", b"\n"))
     name = put("inputs", content)
     for kind, count in [("lines", 1), ("running", 1), ("tsv", 1), ("tsv", 3), ("jsonl", 2)]:
         rows = texts(iter_inputs(name, format=kind, count=count))
-        assert [len(row) for row in rows] == [count] * lines
+        assert [len(row) for row in rows] == [count] * many
         assert "\0" not in "".join(map("".join, rows))
     records = texts(iter_inputs(put("inputs.csv", b"a,b\n" + content), format="csv", count=2))
-    assert (len(records) == lines) if b'"' not in content else (len(records) <= lines)
+    assert (len(records) == many) if b'"' not in content else (len(records) <= many)
 
 
 def test_inputs_keep_what_can_be_read(put):
