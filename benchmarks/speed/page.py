@@ -167,7 +167,8 @@ def more(path: Path) -> list[str]:
     about = (
         f"On another machine ({report['machine']}, without bf16, {report['when']}); WMT size is "
     )
-    about += "32,000 words, embeddings of 640 and a decoder of 1024:"
+    about += "32,000 words, embeddings of 640 and a decoder of 1024 "
+    about += f"(`bench.py --out benchmarks/speed/results/{path.name}`, single orders by `--only`):"
     made = ["", about, "", *ratios(report, FIRST), "", "As the recipes have it:", ""]
     return [*made, *ratios(report, OWN), "", *table(report)]
 

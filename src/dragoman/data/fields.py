@@ -180,10 +180,9 @@ class TextField(Field):
 
     def written(self, ids: Sequence[int], copied: Sequence[str] = ()) -> tuple[str, list[str]]:
         """Text of a path, and its symbols as people see them."""
-        path = self.path(ids)
+        path, units = self.path(ids), self.units
         tokens = self._tokens(path, copied)
-        listed = isinstance(self.units, Listed)
-        text = self.units.join(tokens) if listed else self.units.decode(path)  # type: ignore[attr-defined]
+        text = units.join(tokens) if isinstance(units, Listed) else units.decode(path)
         return self.joined(text), tokens
 
     def joined(self, text: str) -> str:

@@ -31,7 +31,7 @@ def has_bf16() -> bool:
     """
     if platform.machine().lower() in ("x86_64", "amd64"):
         return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return torch._C._has_mkldnn and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def suited(precision: Precision, device: torch.device) -> Precision:

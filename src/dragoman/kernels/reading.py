@@ -66,8 +66,9 @@ def reading(shelf: Shelf, precision: Precision) -> Iterator[None]:
     """Layers are read with what is on this shelf. What a search multiplies in int8 is read in
     bfloat16, where the processor has it: annotations are made once and looked at many times.
     """
-    less: Precision = "bf16" if has_bf16() else "fp32"
-    token = _now.set(Reading(shelf, less if precision == "int8" else precision))
+    if precision == "int8":
+        precision = "bf16" if has_bf16() else "fp32"
+    token = _now.set(Reading(shelf, precision))
     try:
         yield
     finally:
