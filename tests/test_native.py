@@ -15,7 +15,7 @@ from dragoman.cells import StackSpec, make_cell
 from dragoman.core import BOS, EOS, PAD
 from dragoman.kernels import entropy, native, products, sequence
 from dragoman.kernels.choice import Gaps, settle, using
-from dragoman.kernels.lanes import Lanes, still
+from dragoman.kernels.lanes import KINDS, Lanes, Still, Tiles, ways
 from dragoman.kernels.packed import Precision
 from dragoman.kernels.products import Dense
 from dragoman.kernels.reading import Shelf, reading
@@ -42,47 +42,112 @@ def test_picks_are_the_best_and_sums_are_whole(size: int) -> None:
     assert torch.allclose(values[alive], best.values[alive], atol=1e-5)
 
 
+def laid(way: type[Still], weight: Tensor, bias: Tensor | None, precision: Precision) -> Still:
+    """A product by lanes or tiles, where this processor has them."""
+    bits = torch.zeros(1, dtype=torch.long)
+    native.call("lanes", bits)
+    if not int(bits) >> (way.first + KINDS[precision]) & 1:
+        pytest.skip(f"a processor without {way.__name__.lower()} for {precision}")
+    return way(weight, bias, precision)
+
+
 @compiled
-@pytest.mark.parametrize("rows", [0, 1, 7, 200])
-@pytest.mark.parametrize(("size", "results"), [(8, 64), (13, 70), (30, 1000), (1, 3)])
+@pytest.mark.parametrize("rows", [0, 1, 7, 40, 200, 700])
+@pytest.mark.parametrize(("size", "results"), [(8, 64), (13, 70), (30, 1000), (1, 3), (130, 65)])
 @pytest.mark.parametrize(("precision", "error"), [("fp32", 1e-5), ("bf16", 0.02), ("int8", 0.05)])
-def test_products_in_lanes_are_products(
-    precision: Precision, error: float, size: int, results: int, rows: int
+@pytest.mark.parametrize("way", [Lanes, Tiles])
+def test_laid_out_products_are_products(
+    way: type[Still], precision: Precision, error: float, size: int, results: int, rows: int
 ) -> None:
     torch.manual_seed(0)
     weight, bias = torch.randn(results, size), torch.randn(results)
     x = torch.randn(rows, size + 3)[:, :size]
-    product = still(weight, bias, precision)
-    if not isinstance(product, Lanes):
-        pytest.skip("a processor without such lanes")
+    product = laid(way, weight, bias, precision)
     wanted, made = functional.linear(x, weight, bias), product(x)
     assert made.shape == wanted.shape
     assert (made - wanted).norm() <= error * (1 + wanted.norm())
     alone = [product(row[None]) for row in x]  # what becomes of a row is its own affair
     assert all(torch.equal(a[0], b) for a, b in zip(alone, made, strict=True))
-    plain = still(weight, None, precision)(x.t().contiguous().t())
+    plain = way(weight, None, precision)(x.t().contiguous().t())
     assert torch.allclose(plain, made - bias, atol=1e-5)
 
 
 @compiled
+@pytest.mark.parametrize("spread", [0.0, 1.0, 2.0])  # by how much some numbers are larger
+def test_whole_numbers_are_as_exact_as_single_precision(spread: float) -> None:
+    torch.manual_seed(0)
+    weight, x = torch.randn(300, 512), torch.randn(200, 512)
+    weight, x = weight * (spread * torch.randn(512)).exp(), x * (spread * torch.randn(512)).exp()
+    product = laid(Tiles, weight, None, "fp32")
+    exact = x.double() @ weight.double().t()
+    whole, single = (y - exact for y in (product(x), functional.linear(x, weight)))
+    sizes = x.double().norm(dim=1)[:, None] * weight.double().norm(dim=1)
+    assert (whole.abs() <= 2**-18 * sizes).all()
+    assert spread or whole.norm() <= 2 * single.norm()
+
+
+@compiled
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("way", [Lanes, Tiles])
+def test_what_is_no_number_stays_none(way: type[Still], precision: Precision) -> None:
+    weight, x = torch.randn(70, 30), torch.randn(5, 30)
+    x[1, 3], x[3, 7] = math.nan, math.inf
+    made = laid(way, weight, None, precision)(x)
+    assert made[[0, 2, 4]].isfinite().all()
+    assert not made[[1, 3]].isfinite().any()
+    weight[2, 2] = math.nan
+    made = laid(way, weight, None, precision)(x[:1])
+    assert made.isfinite().sum() == 69
+    assert not made[0, 2].isfinite()
+    nothing = laid(way, weight, None, precision)(torch.zeros(1, 30))
+    assert (nothing[0, 3:] == 0).all()
+
+
+@compiled
+def test_int8_is_the_same_in_lanes_and_tiles() -> None:
+    torch.manual_seed(0)
+    weight, bias, x = torch.randn(100, 77), torch.randn(100), torch.randn(50, 77)
+    x[3] = x[3].round() / 2  # numbers half-way between two steps
+    both = [laid(way, weight, bias, "int8")(x) for way in (Lanes, Tiles)]
+    assert torch.equal(*both)
+
+
+@compiled
+def test_a_kind_of_product_that_is_wrong_here_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = ways()
+    if "fp32" not in before:
+        pytest.skip("a processor without lanes")
+    right = Still.__call__
+    wrong = before["fp32"]
+    monkeypatch.setattr(wrong, "__call__", lambda self, x: 2 * right(self, x))
+    ways.cache_clear()
+    try:
+        assert ways().get("fp32") is not wrong
+    finally:
+        monkeypatch.undo()
+        ways.cache_clear()
+
+
+@compiled
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("rows", [0, 1, 7, 200])
+@pytest.mark.parametrize("rows", [0, 1, 7, 200, 700])
 @pytest.mark.parametrize("results", [3, 64, 70, 1000])
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
-def test_the_best_in_lanes_are_picked_from_their_product(
-    precision: Precision, results: int, rows: int, threads: int
+@pytest.mark.parametrize("way", [Lanes, Tiles])
+def test_the_best_of_a_product_are_picked_from_it(
+    way: type[Still], precision: Precision, results: int, rows: int, threads: int
 ) -> None:
     torch.manual_seed(0)
     weight, bias, x = torch.randn(results, 30) * 2, torch.randn(results), torch.randn(rows, 30)
-    rule, product = torch.arange(rows).to(torch.uint8) % 3, still(weight, bias, precision)
-    if not isinstance(product, Lanes):
-        pytest.skip("a processor without such lanes")
+    rule, product = torch.arange(rows).to(torch.uint8) % 3, laid(way, weight, bias, precision)
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(threads)
         values, places = product.best(x, rule, 5)
+        many = product(x)
     finally:
         torch.set_num_threads(before)
+    assert torch.equal(many, product(x))
     wanted = native.pick(product(x), rule, 5)
     assert torch.equal(places, wanted[1])
     assert torch.allclose(values, wanted[0], atol=1e-5)

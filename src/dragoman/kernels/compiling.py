@@ -15,9 +15,9 @@ from pathlib import Path
 import torch
 
 SOURCES = [
-    Path(__file__).with_name(f"{name}.c") for name in ("attention", "cells", "scores", "lanes")
+    Path(__file__).with_name(f"{name}.c") for name in ("attention", "cells", "scores", "still")
 ]
-HEADER = Path(__file__).with_name("native.h")
+HEADERS = [Path(__file__).with_name(f"{name}.h") for name in ("native", "still", "lanes", "tiles")]
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-std=gnu11"]
 SHARED = ["-shared", "-fPIC"]
 THREADS = ["-fopenmp"]  # simd loops and threads; where a compiler lacks it, the former alone
@@ -50,7 +50,7 @@ def _folder() -> Path:
 def _mark(compiler: list[str]) -> str:
     """What tells this source, compiler and processor from others."""
     about = os.stat(compiler[0])
-    told = [source.read_text("utf-8") for source in (*SOURCES, HEADER)]
+    told = [source.read_text("utf-8") for source in (*SOURCES, *HEADERS)]
     told += [*compiler, *FLAGS, *WIDE, str(about.st_size), str(about.st_mtime)]
     told += [platform.machine(), platform.processor(), torch.backends.cpu.get_cpu_capability()]
     cpu = Path("/proc/cpuinfo")

@@ -1,14 +1,17 @@
-"""Products of a search on a CPU with AVX-512 (`lanes.c`): weights laid out once for its registers,
-in float32, bfloat16 or int8, and the best symbols found without their scores leaving the cache.
+"""Products of a search on a CPU (`still.c`): weights laid out once, in float32, bfloat16 or int8,
+for the lanes of AVX-512 or the tiles of AMX, and the best symbols found while scores are near.
 
-In int8 every row has a scale of its own: what becomes of it does not depend on its neighbours.
+What becomes of a row does not depend on its neighbours: it has a scale of its own wherever numbers
+are rounded to whole ones.
 """
 
 import functools
+import logging
+from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.functional import linear, pad
 
 from dragoman.kernels import native
 from dragoman.kernels.choice import has_native
@@ -16,7 +19,10 @@ from dragoman.kernels.packed import Precision, Product, packed
 
 BLOCK = 64  # results that stand together
 KINDS: dict[Precision, int] = {"fp32": 0, "bf16": 1, "int8": 2}
-EACH = (1, 2, 4)  # numbers of a kind in four bytes
+TOP = 127 * 256**2  # the largest number of three digits, with room to round it up
+TINY = 1e-30  # rows of smaller numbers are nothing
+
+logger = logging.getLogger("dragoman")
 
 
 def still(weight: Tensor, bias: Tensor | None, precision: Precision = "fp32") -> Product:
@@ -26,38 +32,31 @@ def still(weight: Tensor, bias: Tensor | None, precision: Precision = "fp32") ->
     >>> still(weight, None)(x)
     tensor([[3., 7.]])
     """
-    if has_native(weight.device, weight.dtype) and _kinds() >> KINDS[precision] & 1:
-        return Lanes(weight, bias, precision)
+    if has_native(weight.device, weight.dtype) and precision in (found := ways()):
+        return found[precision](weight, bias, precision)
     return packed(weight, bias, precision)
 
 
-@functools.cache
-def _kinds() -> int:
-    """The kinds of numbers that this processor multiplies, one bit each."""
-    found = torch.zeros(1, dtype=torch.long)
-    native.call("lanes", found)
-    return int(found)
-
-
-class Lanes:
+class Still:
     """A product with its weights laid out."""
 
+    first: ClassVar[int]  # of its kinds of numbers, as `still.h` counts them
+    offsets: Tensor | None = None
+    scales: Tensor | None = None
+
     def __init__(self, weight: Tensor, bias: Tensor | None, precision: Precision) -> None:
-        self.kind, (self.results, self.size) = KINDS[precision], weight.shape
-        each, more = EACH[self.kind], -self.results % BLOCK
-        whole = pad(weight.detach(), (0, -self.size % each, 0, more))
-        self.scales = self.offsets = None
-        if precision == "int8":
-            self.scales = (whole.abs().amax(1) / 127).clamp(min=1e-12)
-            whole = (whole / self.scales[:, None]).round_().to(torch.int8)
-            self.offsets = whole.sum(1, dtype=torch.int32) * 128
-        elif precision == "bf16":
-            whole = whole.bfloat16()
-        self.words = whole.size(1) // each
-        blocks = whole.view(len(whole) // BLOCK, BLOCK, self.words, each)
-        self.weights = blocks.transpose(1, 2).contiguous().view(torch.uint8)
+        self.kind, (self.results, self.size) = self.first + KINDS[precision], weight.shape
+        more = -self.results % BLOCK
+        whole = pad(weight.detach(), (0, 0, 0, more))
+        laid = self.laid(whole, precision)
+        self.words = laid.numel() * laid.element_size() // (4 * len(whole))
+        self.weights = laid.contiguous().view(torch.uint8)
         given = weight.new_zeros(self.results) if bias is None else bias.detach()
         self.bias = pad(given, (0, more), value=float("-inf"))
+
+    def laid(self, weight: Tensor, precision: Precision) -> Tensor:
+        """The weights as the processor reads them: blocks of them first."""
+        raise NotImplementedError
 
     def __call__(self, x: Tensor) -> Tensor:
         """x Wᵀ + b: (N, in) -> (N, out)."""
@@ -81,3 +80,89 @@ class Lanes:
         lead: list[Tensor | int | None] = [x, x.stride(0), self.weights, self.bias]
         lead += [self.scales, self.offsets]
         return lead, [self.kind, len(x), self.size, self.words, self.results]
+
+    def _whole(self, weight: Tensor, most: int, least: float) -> Tensor:
+        """Weights as whole numbers of at most so much, each row in steps of its own."""
+        scales = (weight.abs().amax(1) / most).clamp(min=least / most)
+        self.scales = scales
+        return (weight.double() / scales.double()[:, None]).round_().nan_to_num_(0)
+
+
+class Lanes(Still):
+    """By AVX-512: four bytes of each of a block's results follow each other."""
+
+    first = 0
+
+    def laid(self, weight: Tensor, precision: Precision) -> Tensor:
+        each = (1, 2, 4)[KINDS[precision]]  # numbers in four bytes
+        weight = pad(weight, (0, -weight.size(1) % each))
+        if precision == "int8":
+            weight = self._whole(weight, 127, 127e-12).to(torch.int8)
+            self.offsets = weight.sum(1, dtype=torch.int32) * 128
+        elif precision == "bf16":
+            weight = weight.bfloat16()
+        blocks = weight.view(len(weight) // BLOCK, BLOCK, weight.size(1) // each, each)
+        return blocks.transpose(1, 2)
+
+
+class Tiles(Still):
+    """By AMX: 64 bytes of each of 16 results make a tile. Float32 is three digits of a whole number
+    of 24 bits, the most significant first, each a tile of its own. That loses what float32 loses
+    by rounding, or a few times that where some numbers of a row are much larger than the others.
+    """
+
+    first = 3
+
+    def laid(self, weight: Tensor, precision: Precision) -> Tensor:
+        each = 2 if precision == "bf16" else 4
+        weight = pad(weight, (0, -weight.size(1) % (16 * each)))
+        if precision == "bf16":
+            digits = [weight.bfloat16()]
+        elif precision == "int8":
+            digits = [self._whole(weight, 127, 127e-12).to(torch.int8)]
+        else:
+            digits = _digits(self._whole(weight, TOP, TINY).long())
+        shape = len(weight) // 16, 16, weight.size(1) // (16 * each), 16, each
+        tiles = [digit.view(shape).permute(0, 2, 3, 1, 4) for digit in digits]
+        return torch.stack(tiles, 2)
+
+
+def _digits(whole: Tensor) -> list[Tensor]:
+    """Three digits to the base 256, from -128 to 127, the most significant first.
+
+    >>> [digit.item() for digit in _digits(torch.tensor(65536 + 255))]
+    [1, 1, -1]
+    """
+    found: list[Tensor] = []
+    for _ in range(3):
+        digit = (whole + 128) % 256 - 128
+        found.insert(0, digit.to(torch.int8))
+        whole = (whole - digit) // 256
+    return found
+
+
+@functools.cache
+def ways() -> dict[Precision, type[Still]]:
+    """The fastest of these for each kind of numbers that this processor multiplies, and multiplies
+    rightly.
+    """
+    bits, found = torch.zeros(1, dtype=torch.long), dict[Precision, type[Still]]()
+    native.call("lanes", bits)
+    every: tuple[type[Still], ...] = Lanes, Tiles
+    for way in every:
+        for precision, kind in KINDS.items():
+            if int(bits) >> (way.first + kind) & 1:
+                if _agrees(way, precision):
+                    found[precision] = way
+                else:
+                    logger.info("kernel: no %s of %s: wrong here", way.__name__, precision)
+    return found
+
+
+def _agrees(way: type[Still], precision: Precision) -> bool:
+    """Whether a small product is what it should be."""
+    numbers = torch.arange(90 * 70, dtype=torch.float32).sin()
+    weight, x = numbers.view(90, 70), numbers.flip(0)[: 40 * 70].view(40, 70)
+    error = {"fp32": 1e-5, "bf16": 0.02, "int8": 0.05}[precision]
+    wanted = linear(x, weight)
+    return bool((way(weight, None, precision)(x) - wanted).norm() <= error * wanted.norm())

@@ -17,7 +17,7 @@ from dragoman.heads import Vocabulary
 from dragoman.kernels import native
 from dragoman.kernels.best import fill
 from dragoman.kernels.choice import has_native
-from dragoman.kernels.lanes import Lanes, still
+from dragoman.kernels.lanes import Still, still
 from dragoman.kernels.packed import Precision, Product
 from dragoman.quick.parts import Layer, Words, tanh
 from dragoman.search.courses import Best
@@ -168,7 +168,7 @@ class Course:
     def __init__(self, quick: Quick, held: Held, folded: bool) -> None:
         self.quick, self.held, self.folded = quick, held, folded
         self.scores, self.rows = quick.scores, quick.rows
-        self.best: Best | None = quick.scores.best if isinstance(quick.scores, Lanes) else None
+        self.best: Best | None = quick.scores.best if isinstance(quick.scores, Still) else None
         self.room = held.keys.new_empty(0)  # for what is computed anew at each step
 
     def keep(self, items: Tensor) -> "Course":
