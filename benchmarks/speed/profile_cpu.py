@@ -19,13 +19,14 @@ from train_step import M30K, Side, examples, text_model
 from dragoman import search
 from dragoman.core import EOS, Padded
 from dragoman.kernels import native
+from dragoman.kernels.calls import Calls
 from dragoman.kernels.lanes import still
 from dragoman.model import ModelSpec, build
 
 WORDS, LENGTH, ROUNDS = 8000, 15, 3
 PRODUCTS = ("_linear_pointwise", "outer", "torch.mm", "torch.addmm", "torch.bmm")  # in training
 NATIVE = {
-    "best": "output layer, log Σ exp and best symbols",
+    "turn": "output layer, log Σ exp, best symbols and paths",
     "multiply": "other products, the encoder's among them",
     "look": "attention",
     "look_back": "attention, backward",
@@ -42,18 +43,23 @@ def spent(work: Callable[[], Any]) -> Counter[str]:
     found: Counter[str] = Counter()
     invoke = native._invoke
 
-    def timed(library: Any, name: str, *given: Any) -> None:
+    def timed(library: Any, name: str, *given: Any) -> int:
         begun = time.process_time()
-        invoke(library, name, *given)
+        threads = invoke(library, name, *given)
         found[NATIVE.get(name, name)] += 1000 * (time.process_time() - begun) / ROUNDS
+        return threads
+
+    def one_by_one(calls: Calls) -> None:
+        for made in calls.made:
+            native.call(made.name, *made.given)
 
     work()
-    native._invoke = timed
+    again, native._invoke, Calls.again = Calls.again, timed, one_by_one  # type: ignore[method-assign]
     profile, begun = cProfile.Profile(time.process_time), time.process_time()
     for _ in range(ROUNDS):
         work()
     found["all"] = 1000 * (time.process_time() - begun) / ROUNDS
-    native._invoke = invoke
+    native._invoke, Calls.again = invoke, again  # type: ignore[method-assign]
     profile.enable()
     work()
     profile.disable()

@@ -15,7 +15,8 @@ from pathlib import Path
 import torch
 
 SOURCES = [
-    Path(__file__).with_name(f"{name}.c") for name in ("attention", "cells", "scores", "still")
+    Path(__file__).with_name(f"{name}.c")
+    for name in ("attention", "beams", "calls", "cells", "scores", "still")
 ]
 HEADERS = [Path(__file__).with_name(f"{name}.h") for name in ("native", "still", "lanes", "tiles")]
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-std=gnu11"]

@@ -1,5 +1,5 @@
-"""Routines in C for a CPU (`attention.c`, `cells.c`, `scores.c`, `lanes.c`), compiled by the
-machine's own compiler when first needed.
+"""Routines in C for a CPU (the `.c` files here), compiled by the machine's own compiler when first
+needed.
 
 Without a compiler, or where its work does not compute what torch computes, torch's operations do
 the same; DRAGOMAN_NATIVE=0 in the environment turns the routines off.
@@ -10,7 +10,8 @@ import functools
 import logging
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import NamedTuple
 
 import torch
@@ -41,6 +42,10 @@ SIGNATURES = {  # p: an array, n: a number, f: a float; the number of threads co
     "lanes": "p",
     "multiply": "pnpppppnnnnnn",
     "best": "pnppppppppnnnnnn",
+    "gather": "pnppnn",
+    "again": "pn",
+    "turn": "pn",
+    "trace": "pnnpppp",
 }
 
 
@@ -144,6 +149,13 @@ def lstm(
     return out
 
 
+def gather(table: Tensor, rows: Tensor) -> Tensor:
+    """Rows (N, D) of a table, by their numbers (N,)."""
+    out = table.new_empty(len(rows), table.size(1))
+    call("gather", table, table.stride(0), rows.contiguous(), out, *out.shape)
+    return out
+
+
 def tanh_sum(shares: Sequence[Tensor]) -> Tensor:
     """tanh of the sum of one to three (N, D)."""
     out = shares[0].new_empty(shares[0].shape)
@@ -157,14 +169,30 @@ def _rows(matrix: Tensor | None) -> tuple[Tensor | None, int]:
     return matrix, 0 if matrix is None else matrix.stride(0)
 
 
+class Call(NamedTuple):
+    """A routine by its name, and what it was given."""
+
+    name: str
+    given: tuple[Tensor | float | None, ...]
+    threads: int
+
+
+noted: ContextVar[Callable[[Call], None] | None] = ContextVar("noted", default=None)
+
+
 def call(name: str, *given: Tensor | float | None) -> None:
-    """A routine by its name, with arrays and numbers as its source has them."""
+    """A routine by its name, with arrays and numbers as its source has them. Whoever wants to know
+    is told (`noted`).
+    """
     library = routines()
     assert library is not None
-    _invoke(library, name, *given)
+    threads = _invoke(library, name, *given)
+    if (note := noted.get()) is not None:
+        note(Call(name, given, threads))
 
 
-def _invoke(library: ctypes.CDLL, name: str, *given: Tensor | float | None) -> None:
+def _invoke(library: ctypes.CDLL, name: str, *given: Tensor | float | None) -> int:
+    """How many threads took part."""
     plain: list[float | None] = []
     work = 0
     for one in given:
@@ -178,6 +206,7 @@ def _invoke(library: ctypes.CDLL, name: str, *given: Tensor | float | None) -> N
         plain.append(one.data_ptr())
     threads = torch.get_num_threads() if work > SMALL else 1
     getattr(library, name)(*plain, threads)
+    return threads
 
 
 def routines() -> ctypes.CDLL | None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from dragoman.attention import MLP, Bilinear
-from dragoman.cells import Cell
+from dragoman.cells import GRU, LSTM, Cell
 from dragoman.core import Encoded, group
 from dragoman.decoders import Recurrent, Written
 from dragoman.decoders.recurrent import Memory
@@ -136,6 +136,18 @@ class Quick:
         product = still(torch.cat(parts), None, self.precision)
         return lambda context: torch.cat([product(context), context], -1)
 
+    @property
+    def replays(self) -> bool:
+        """Whether nothing but routines in C makes one step different from another."""
+        products = [self.scores, self.words.product, self.top, self.inject]
+        products += [layer.past for layer in self.layers]
+        products += [layer.inward for layer in self.layers]
+        known = all(one is None or isinstance(one, Still) for one in products)
+        known = known and all(type(layer.cell) in (GRU, LSTM) for layer in self.layers)
+        alone = self.look is None and self.decoder.spec.context != "every-step"
+        alone = alone and self.kind == "plain" and not self.decoder.readout.reads_word
+        return known and not self.gated and (self.kind == "tanh" or alone)
+
     def begin(self, enc: Encoded) -> "Course":
         """A search over these sources."""
         keys = values = enc.memory.contiguous()
@@ -169,6 +181,11 @@ class Course:
         self.quick, self.held, self.folded = quick, held, folded
         self.scores, self.rows = quick.scores, quick.rows
         self.best: Best | None = quick.scores.best if isinstance(quick.scores, Still) else None
+        whole = folded or quick.look is None
+        self.still = (
+            quick.scores if quick.replays and isinstance(quick.scores, Still) and whole else None
+        )
+        self.took = quick.words.took
         self.room = held.keys.new_empty(0)  # for what is computed anew at each step
 
     def keep(self, items: Tensor) -> "Course":
@@ -243,7 +260,7 @@ class Course:
         kind = self.quick.kind
         shares = [h, *([] if seen is None else [seen]), *([said] if said.size(1) else [])]
         if kind == "plain":
-            return torch.cat(shares, -1)
+            return torch.cat(shares, -1) if len(shares) > 1 else h
         if kind == "tanh" and has_native(h.device, h.dtype):
             return native.tanh_sum(shares)
         mixed = shares[0]

@@ -31,9 +31,13 @@ class Words:
         if self.rows is None and self.small and self.price <= 0:
             self.rows = self.table()
         if self.rows is not None:
-            return self.rows.index_select(0, tokens)
-        self.price -= len(tokens)
-        return self.product(self.words.index_select(0, tokens))
+            return _rows(self.rows, tokens)
+        self.took(len(tokens))
+        return self.product(_rows(self.words, tokens))
+
+    def took(self, count: int) -> None:
+        """So many words were multiplied."""
+        self.price -= count
 
     def table(self) -> Tensor:
         """All words' shares (V, G + R)."""
@@ -78,6 +82,12 @@ class Layer:
         if self.inner is not None:
             return (_gru_before(gates, past, state[0], self.inner),)
         return _lstm(gates + past, state[1])
+
+
+def _rows(table: Tensor, tokens: Tensor) -> Tensor:
+    if has_native(table.device, table.dtype):
+        return native.gather(table, tokens)
+    return table.index_select(0, tokens)
 
 
 def tanh(x: Tensor) -> Tensor:

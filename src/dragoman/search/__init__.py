@@ -9,15 +9,15 @@ rules that contradict each other the inner one wins, and every search ends with 
 
 from dragoman.search.beams import PLAIN, Banks, Taste, beam
 from dragoman.search.course_beams import Rank
-from dragoman.search.course_beams import beam as direct_beam
 from dragoman.search.courses import Limits
-from dragoman.search.courses import greedy as direct_greedy
 from dragoman.search.courses import sample as direct_sample
 from dragoman.search.graphs import beam as recorded_beam
 from dragoman.search.graphs import sample as recorded_sample
 from dragoman.search.mixtures import ensemble, fuse, known
 from dragoman.search.orders import VALID, each_once, ring, tour
 from dragoman.search.phrases import Phrases, require
+from dragoman.search.replayed import beam as direct_beam
+from dragoman.search.replayed import greedy as direct_greedy
 from dragoman.search.rules import (
     NEVER,
     below,

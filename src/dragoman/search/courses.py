@@ -16,6 +16,7 @@ from dragoman.core import BOS, EOS, PAD, Hypotheses, State, group, leaf, repeat,
 from dragoman.kernels import native
 from dragoman.kernels.best import best, total
 from dragoman.kernels.choice import has_native
+from dragoman.kernels.lanes import Still
 from dragoman.search.rules import NEVER
 from dragoman.search.stops import times
 from dragoman.search.strategies import by_chance, start
@@ -33,10 +34,12 @@ class Course(Protocol):
 
     rows: int  # that are best scored at a time
     best: Best | None  # where the best symbols can be had without all scores
+    still: Still | None  # what scores, where steps are calls of routines that may be made again
 
     def move(self, tokens: Tensor, state: Any, /) -> tuple[Tensor, State, Tensor | None]: ...
     def scores(self, features: Tensor, /) -> Tensor: ...
     def keep(self, items: Tensor, /) -> Self: ...
+    def took(self, symbols: int, /) -> None: ...
 
 
 class Limits(NamedTuple):
