@@ -1,5 +1,8 @@
 /* A look at a memory in one pass, there and back. */
 #include "native.h"
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 /* e^(-twice * query), and whether it may be multiplied with the powers of keys without overflow. */
 static inline int powers_(const float *q, float twice, i64 size, float *to) {
@@ -17,6 +20,36 @@ typedef float lanes __attribute__((vector_size(64), aligned(4), may_alias));
 #define SHARED 5 /* rows that share what is read of a memory */
 #define WIDE 4   /* lanes at a time */
 
+#ifdef __AVX512F__
+/* sum + score / (1 + power k): what is divided by is not below 1, so its inverse comes from an estimate and a step of
+   Newton's. */
+static inline __m512 open_(__m512 sum, const float *score, const float *power, const float *k) {
+  __m512 x = _mm512_fmadd_ps(_mm512_loadu_ps(power), _mm512_loadu_ps(k), _mm512_set1_ps(1));
+  __m512 y = _mm512_rcp14_ps(x);
+  y = _mm512_mul_ps(y, _mm512_fnmadd_ps(x, y, _mm512_set1_ps(2)));
+  return _mm512_fmadd_ps(_mm512_loadu_ps(score), y, sum);
+}
+#endif
+
+/* Sum of score / (1 + power k). */
+static inline float opened_(const float *score, const float *power, const float *k, i64 size) {
+  float e = 0;
+  i64 done = 0;
+#ifdef __AVX512F__
+  __m512 a = _mm512_setzero_ps(), b = a, c = a, d = a;
+  for (; done + 64 <= size; done += 64) {
+    a = open_(a, score + done, power + done, k + done);
+    b = open_(b, score + done + 16, power + done + 16, k + done + 16);
+    c = open_(c, score + done + 32, power + done + 32, k + done + 32);
+    d = open_(d, score + done + 48, power + done + 48, k + done + 48);
+  }
+  e = _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(a, b), _mm512_add_ps(c, d)));
+#endif
+#pragma omp simd reduction(+ : e)
+  for (i64 i = done; i < size; i++) e += score[i] / (1.0f + power[i] * k[i]);
+  return e;
+}
+
 /* The weights of one row's look at its item's memory. */
 static inline void weigh_(const float *keys, const float *powers, const uint8_t *seen, const float *score, float twice,
                           const float *q, float *a, i64 length, i64 size) {
@@ -27,8 +60,7 @@ static inline void weigh_(const float *keys, const float *powers, const uint8_t 
     const float *k = (quick ? powers : keys) + j * size;
     float e = 0;
     if (quick) {
-#pragma omp simd reduction(+ : e)
-      for (i64 i = 0; i < size; i++) e += score[i] / (1.0f + power[i] * k[i]);
+      e = opened_(score, power, k, size);
     } else if (score) {
 #pragma omp simd reduction(+ : e)
       for (i64 i = 0; i < size; i++) e += score[i] * sigmoid_(twice * (q[i] + k[i]));

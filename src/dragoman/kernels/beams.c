@@ -1,10 +1,6 @@
 /* A step of a beam search: the scores of all paths that go on, the best ways from there, and what becomes of them.
    After the last step, the best paths of each item, followed to the start. See beams.py. */
-#include "native.h"
-
-void best(const float *x, i64 stride, const void *weights, const float *bias, const float *scales,
-          const int32_t *offsets, const uint8_t *rule, float *values, i64 *places, float *sums, i64 kind, i64 rows,
-          i64 size, i64 words, i64 results, i64 count, int threads);
+#include "routines.h"
 
 #define PAD 0
 #define EOS 2

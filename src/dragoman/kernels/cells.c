@@ -1,5 +1,5 @@
 /* Cells, one step there and back, and the sum that a readout is made of. */
-#include "native.h"
+#include "routines.h"
 
 /* A GRU's step, with the reset after the product: gates from the input (and more of them, if any) and from the state.
    `acts` takes the gates as they opened, where it is wanted. */
@@ -120,5 +120,20 @@ void tanh_sum(const float *x, i64 x_stride, const float *y, i64 y_stride, const 
     else
 #pragma omp simd
       for (i64 i = 0; i < size; i++) to[i] = tanh_(a[i]);
+  }
+}
+
+/* A layer over rows of the given counts, step by step, fewer and fewer: gates from the input (steps, rows, G), and the
+   product of the state by weights that were laid out. The state h, and c of an LSTM, is left where each row ended. */
+void walk(const float *gates, const i64 *counts, const void *weights, const float *bias, const float *scales,
+          const int32_t *offsets, float *past, float *h, float *c, float *hs, i64 kind, i64 words, i64 steps, i64 rows,
+          i64 size, int threads) {
+  i64 wide = (c ? 4 : 3) * size;
+  for (i64 t = 0; t < steps && counts[t]; t++, gates += rows * wide, hs += rows * size) {
+    i64 many = counts[t];
+    multiply(h, size, weights, bias, scales, offsets, past, wide, kind, many, size, words, wide, threads);
+    if (c) lstm(gates, wide, 0, 0, past, wide, c, size, 0, 0, hs, size, c, size, many, size, threads);
+    else gru(gates, wide, 0, 0, past, wide, h, size, 0, 0, hs, many, size, threads);
+    memcpy(h, hs, many * size * sizeof(float));
   }
 }

@@ -18,7 +18,10 @@ SOURCES = [
     Path(__file__).with_name(f"{name}.c")
     for name in ("attention", "beams", "calls", "cells", "scores", "still")
 ]
-HEADERS = [Path(__file__).with_name(f"{name}.h") for name in ("native", "still", "lanes", "tiles")]
+HEADERS = [
+    Path(__file__).with_name(f"{name}.h")
+    for name in ("native", "routines", "still", "lanes", "tiles")
+]
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-std=gnu11"]
 SHARED = ["-shared", "-fPIC"]
 THREADS = ["-fopenmp"]  # simd loops and threads; where a compiler lacks it, the former alone

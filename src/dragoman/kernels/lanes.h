@@ -9,7 +9,7 @@
    declared in the very type that the product is taken in. */
 #define SUMS(name, SUM, zero, times, finish)                                                                         \
   INLINE void name##few(int many, const Laid *by, i64 block, const word *x, i64 apart, const float *scale,           \
-                        float (*to)[BLOCK]) {                                                                        \
+                        float *to, i64 wide) {                                                                       \
     SUM sum[LANES][4];                                                                                               \
     _Pragma("GCC unroll 6") for (int r = 0; r < many; r++)                                                           \
       _Pragma("GCC unroll 4") for (int c = 0; c < 4; c++) sum[r][c] = zero;                                          \
@@ -26,18 +26,18 @@
       i64 place = block * BLOCK + 16 * c;                                                                            \
       __m512 plus = _mm512_loadu_ps(by->bias + place);                                                               \
       _Pragma("GCC unroll 6") for (int r = 0; r < many; r++)                                                         \
-        _mm512_storeu_ps(to[r] + 16 * c, _mm512_add_ps(finish(sum[r][c], by, place, scale[r]), plus));               \
+        _mm512_storeu_ps(to + r * wide + 16 * c, _mm512_add_ps(finish(sum[r][c], by, place, scale[r]), plus));       \
     }                                                                                                                \
   }                                                                                                                  \
   static void name(int many, const Laid *by, i64 block, const word *x, i64 apart, const float *scale,                \
-                   float (*to)[BLOCK]) {                                                                             \
+                   float *to, i64 wide) {                                                                            \
     switch (many) {                                                                                                  \
-      case 1: name##few(1, by, block, x, apart, scale, to); break;                                                   \
-      case 2: name##few(2, by, block, x, apart, scale, to); break;                                                   \
-      case 3: name##few(3, by, block, x, apart, scale, to); break;                                                   \
-      case 4: name##few(4, by, block, x, apart, scale, to); break;                                                   \
-      case 5: name##few(5, by, block, x, apart, scale, to); break;                                                   \
-      default: name##few(6, by, block, x, apart, scale, to);                                                         \
+      case 1: name##few(1, by, block, x, apart, scale, to, wide); break;                                             \
+      case 2: name##few(2, by, block, x, apart, scale, to, wide); break;                                             \
+      case 3: name##few(3, by, block, x, apart, scale, to, wide); break;                                             \
+      case 4: name##few(4, by, block, x, apart, scale, to, wide); break;                                             \
+      case 5: name##few(5, by, block, x, apart, scale, to, wide); break;                                             \
+      default: name##few(6, by, block, x, apart, scale, to, wide);                                                   \
     }                                                                                                                \
   }
 
@@ -93,13 +93,13 @@ static void lay_lanes_(const Laid *by, const float *x, i64 stride, i64 many, Row
   }
 }
 
-static void block_lanes_(const Laid *by, i64 block, const Rows *rows, i64 many, float (*to)[BLOCK]) {
+static void block_lanes_(const Laid *by, i64 block, const Rows *rows, i64 many, float *to, i64 wide) {
   for (i64 r = 0; r < many; r += LANES) {
     int few = many - r < LANES ? many - r : LANES;
     const word *x = rows->at + r * rows->apart;
-    if (by->kind == FLOAT32) singles_(few, by, block, x, rows->apart, rows->scale + r, to + r);
-    else if (by->kind == BFLOAT16) halves_(few, by, block, x, rows->apart, rows->scale + r, to + r);
-    else bytes_(few, by, block, x, rows->apart, rows->scale + r, to + r);
+    if (by->kind == FLOAT32) singles_(few, by, block, x, rows->apart, rows->scale + r, to + r * wide, wide);
+    else if (by->kind == BFLOAT16) halves_(few, by, block, x, rows->apart, rows->scale + r, to + r * wide, wide);
+    else bytes_(few, by, block, x, rows->apart, rows->scale + r, to + r * wide, wide);
   }
 }
 #endif

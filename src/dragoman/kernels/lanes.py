@@ -65,6 +65,18 @@ class Still:
         native.call("multiply", *lead, out, self.results, *sizes)
         return out
 
+    def walk(self, gates: Tensor, counts: Tensor, state: tuple[Tensor, ...]) -> Tensor:
+        """A GRU or LSTM of which this is the product of the state: outputs (T, B, H) from its
+        gates' shares of the input (T, B, G), of which the first so many rows are there at each
+        step (T,); zero elsewhere. The state becomes that of each row's last step.
+        """
+        steps, rows, size = *gates.shape[:2], self.size
+        past, hs = gates.new_empty(rows, self.results), gates.new_zeros(steps, rows, size)
+        lead = [gates, counts, self.weights, self.bias, self.scales, self.offsets, past]
+        sizes = self.kind, self.words, steps, rows, size
+        native.call("walk", *lead, *(*state, None)[:2], hs, *sizes)
+        return hs
+
     def best(self, x: Tensor, rule: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """As `native.pick` of the product."""
         count, parts = min(count, self.results), torch.get_num_threads()

@@ -43,6 +43,7 @@ SIGNATURES = {  # p: an array, n: a number, f: a float; the number of threads co
     "multiply": "pnpppppnnnnnn",
     "best": "pnppppppppnnnnnn",
     "gather": "pnppnn",
+    "walk": "ppppppppppnnnnn",
     "again": "pn",
     "turn": "pn",
     "trace": "pnnpppp",

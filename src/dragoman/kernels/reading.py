@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from dragoman.core import State
 from dragoman.kernels import native
-from dragoman.kernels.lanes import still
+from dragoman.kernels.lanes import Still, still
 from dragoman.kernels.packed import Precision, Product, has_bf16
 
 
@@ -89,9 +89,12 @@ def walk(
     laid, name = how.shelf.laid(cell, how.precision), cell.native()
     steps, rows, size = *xs.shape[:2], state[0].size(1)
     gates = laid.inward(xs.flatten(0, 1)).view(steps, rows, -1)
-    hs = gates.new_zeros(steps, rows, size)
     state = tuple(part.clone(memory_format=torch.contiguous_format) for part in state)
-    for t, count in enumerate((lengths[:, None] > torch.arange(steps)).sum(0).tolist()):
+    counts = (lengths[:, None] > torch.arange(steps)).sum(0)
+    if isinstance(laid.across, Still):
+        return laid.across.walk(gates, counts, state), state
+    hs = gates.new_zeros(steps, rows, size)
+    for t, count in enumerate(counts.tolist()):
         if not count:
             break
         past, x = laid.across(state[0][:count]), gates[t, :count]

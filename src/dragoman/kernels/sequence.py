@@ -162,21 +162,22 @@ def flip(xs: Tensor, lengths: Tensor) -> Tensor:
     place = torch.arange(xs.size(1), device=xs.device)
     back = lengths[:, None] - 1 - place
     index = torch.where(back >= 0, back, place)
-    whole = index.view(*index.shape, *[1] * (xs.dim() - 2)).expand_as(xs)
-    return _Flip.apply(xs, whole) if xs.requires_grad else xs.gather(1, whole)  # type: ignore[no-untyped-call]
+    first = torch.arange(len(xs), device=xs.device)[:, None] * xs.size(1)
+    return _Flip.apply(xs, (first + index).flatten())  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Flip(torch.autograd.Function):
     """A flip undoes itself, so its gradient is one too; torch would scatter and add."""
 
     @staticmethod
-    def forward(ctx: Any, xs: Tensor, index: Tensor) -> Tensor:
-        ctx.save_for_backward(index)
-        return xs.gather(1, index)
+    def forward(ctx: Any, xs: Tensor, rows: Tensor) -> Tensor:
+        ctx.save_for_backward(rows)
+        return xs.flatten(0, 1).index_select(0, rows).view_as(xs)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return grad.gather(1, ctx.saved_tensors[0]), None
+        rows = ctx.saved_tensors[0]
+        return grad.flatten(0, 1).index_select(0, rows).view_as(grad), None
 
 
 def _ragged(cell: Cell, xs: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:

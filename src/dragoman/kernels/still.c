@@ -25,8 +25,8 @@ void lanes(i64 *kinds, int threads) {
 /* Rows that stay near while all weights pass by. */
 typedef struct {
   Rows rows;
-  float (*to)[BLOCK]; /* their results of one block */
-  i64 many;           /* at most */
+  float *to; /* their results of one block */
+  i64 many;  /* at most */
 } Near;
 
 #define NEAR_LANES 96
@@ -39,7 +39,7 @@ static Near near_(const Laid *by, i64 rows) {
   if (near.many > rows) near.many = (rows + 31) / 32 * 32;
   i64 room = (near.many * by->words * 4 + 63) / 64 * 64, to = near.many * BLOCK * sizeof(float);
   char *all = aligned_alloc(64, room + to + near.many * sizeof(float));
-  near.rows.room = (word *)all, near.to = (void *)(all + room), near.rows.scale = (float *)(all + room + to);
+  near.rows.room = (word *)all, near.to = (float *)(all + room), near.rows.scale = (float *)(all + room + to);
 #ifdef TILES
   if (by->kind >= TILED) tiles_begin_();
 #endif
@@ -60,11 +60,11 @@ static void lay_(const Laid *by, const float *x, i64 stride, i64 many, Rows *row
   lay_lanes_(by, x, stride, many, rows);
 }
 
-static void block_(const Laid *by, i64 block, const Near *near, i64 many) {
+static void block_(const Laid *by, i64 block, const Near *near, i64 many, float *to, i64 wide) {
 #ifdef TILES
-  if (by->kind >= TILED) return block_tiles_(by, block, &near->rows, many, near->to);
+  if (by->kind >= TILED) return block_tiles_(by, block, &near->rows, many, to, wide);
 #endif
-  block_lanes_(by, block, &near->rows, many, near->to);
+  block_lanes_(by, block, &near->rows, many, to, wide);
 }
 
 /* out = x W^T + b, for `rows` rows of `size` numbers and `results` results. */
@@ -80,10 +80,14 @@ void multiply(const float *x, i64 stride, const void *weights, const float *bias
       i64 many = rows - first < near.many ? rows - first : near.many;
       lay_(&by, x + first * stride, stride, many, &near.rows);
       for (i64 b = blocks * part / threads; b < blocks * (part + 1) / threads; b++) {
-        i64 width = results - b * BLOCK < BLOCK ? results - b * BLOCK : BLOCK;
-        block_(&by, b, &near, many);
-        for (i64 r = 0; r < many; r++)
-          memcpy(out + (first + r) * out_stride + b * BLOCK, near.to[r], width * sizeof(float));
+        i64 width = results - b * BLOCK;
+        float *to = out + first * out_stride + b * BLOCK;
+        if (width >= BLOCK) {
+          block_(&by, b, &near, many, to, out_stride);
+          continue;
+        }
+        block_(&by, b, &near, many, near.to, BLOCK);
+        for (i64 r = 0; r < many; r++) memcpy(to + r * out_stride, near.to + r * BLOCK, width * sizeof(float));
       }
     }
     done_(&by, &near);
@@ -153,11 +157,11 @@ void best(const float *x, i64 stride, const void *weights, const float *bias, co
       i64 many = rows - first < near.many ? rows - first : near.many;
       lay_(&by, x + first * stride, stride, many, &near.rows);
       for (i64 b = blocks * part / threads; b < blocks * (part + 1) / threads; b++) {
-        block_(&by, b, &near, many);
+        block_(&by, b, &near, many, near.to, BLOCK);
         for (i64 r = 0; r < many; r++) {
           i64 n = first + r, at = part * rows + n;
           Found found = {sums + 2 * at, sums + 2 * at + 1, values + at * count, places + at * count, count};
-          absorb_(&found, near.to[r], b * BLOCK, rule[n] == 1 ? 3 : 2, rule[n] == 2 ? 3 : results);
+          absorb_(&found, near.to + r * BLOCK, b * BLOCK, rule[n] == 1 ? 3 : 2, rule[n] == 2 ? 3 : results);
         }
       }
     }
@@ -176,6 +180,10 @@ void best(const float *x, i64 stride, const void *weights, const float *bias, co
   }
 }
 #else
-void multiply() {}
-void best() {}
+void multiply(const float *x, i64 stride, const void *weights, const float *bias, const float *scales,
+              const int32_t *offsets, float *out, i64 out_stride, i64 kind, i64 rows, i64 size, i64 words, i64 results,
+              int threads) {}
+void best(const float *x, i64 stride, const void *weights, const float *bias, const float *scales,
+          const int32_t *offsets, const uint8_t *rule, float *values, i64 *places, float *sums, i64 kind, i64 rows,
+          i64 size, i64 words, i64 results, i64 count, int threads) {}
 #endif

@@ -89,11 +89,11 @@ SQUARE(tile_bytes_, _tile_dpbssd)
 DIGITS(rows_by_, BY_HELD)
 DIGITS(by_results_, HELD_BY)
 
-/* 16 rows and 16 results, from their sums: of rows those that there are. */
-INLINE void settle_(const Laid *by, i64 place, word (*sum)[256], const float *scale, i64 many, float (*to)[BLOCK]) {
+/* 16 results of up to 16 rows, from their sums. */
+INLINE void settle_(const Laid *by, i64 place, word (*sum)[256], const float *scale, i64 many, float *to, i64 wide) {
   __m512 plus = _mm512_loadu_ps(by->bias + place);
   int kind = by->kind - TILED;
-  for (i64 r = 0; r < many; r++) {
+  for (i64 r = 0; r < (many < 16 ? many : 16); r++) {
     __m512i first = _mm512_loadu_si512(sum[0] + 16 * r);
     __m512 whole = kind == BFLOAT16 ? _mm512_castsi512_ps(first) : _mm512_cvtepi32_ps(first);
     if (kind == FLOAT32) {
@@ -103,13 +103,11 @@ INLINE void settle_(const Laid *by, i64 place, word (*sum)[256], const float *sc
       whole = _mm512_fmadd_ps(whole, _mm512_set1_ps(0x1p32f), third);
     }
     if (kind != BFLOAT16) whole = scaled_(whole, by, place, scale[r]);
-    _mm512_storeu_ps(to[r] + place % BLOCK, _mm512_add_ps(whole, plus));
+    _mm512_storeu_ps(to + r * wide + place % BLOCK, _mm512_add_ps(whole, plus));
   }
 }
 
-static i64 fewer_(i64 a, i64 b) { return a < b ? a : b; }
-
-static void block_digits_(const Laid *by, i64 block, const Rows *rows, i64 many, float (*to)[BLOCK]) {
+static void block_digits_(const Laid *by, i64 block, const Rows *rows, i64 many, float *to, i64 wide) {
   i64 steps = by->words / 48, panel = 3 * steps * KB, r;
   word sum[6][256] __attribute__((aligned(64)));
   const char *x = (const char *)rows->at, *w = by->weights + block * 4 * panel;
@@ -117,17 +115,19 @@ static void block_digits_(const Laid *by, i64 block, const Rows *rows, i64 many,
   for (int c = 0; c < 4; c++)
     for (r = 0; r < pairs; r += 32) {
       rows_by_(w + c * panel, x + r / 16 * panel, x + (r / 16 + 1) * panel, steps, sum);
-      settle_(by, block * BLOCK + 16 * c, sum, rows->scale + r, 16, to + r);
-      settle_(by, block * BLOCK + 16 * c, sum + 3, rows->scale + r + 16, fewer_(many - r - 16, 16), to + r + 16);
+      for (i64 i = 0, row = r; i < 6; i += 3, row += 16)
+        settle_(by, block * BLOCK + 16 * c, sum + i, rows->scale + row, many - row, to + row * wide, wide);
     }
   for (int c = 0; c < 4 && pairs < many; c += 2) {
     by_results_(x + pairs / 16 * panel, w + c * panel, w + (c + 1) * panel, steps, sum);
-    for (int i = 0; i < 2; i++)
-      settle_(by, block * BLOCK + 16 * (c + i), sum + 3 * i, rows->scale + pairs, many - pairs, to + pairs);
+    for (int i = 0; i < 2; i++) {
+      i64 place = block * BLOCK + 16 * (c + i);
+      settle_(by, place, sum + 3 * i, rows->scale + pairs, many - pairs, to + pairs * wide, wide);
+    }
   }
 }
 
-static void block_squares_(const Laid *by, i64 block, const Rows *rows, i64 many, float (*to)[BLOCK]) {
+static void block_squares_(const Laid *by, i64 block, const Rows *rows, i64 many, float *to, i64 wide) {
   i64 steps = by->words / 16, panel = steps * KB;
   word sum[4][256] __attribute__((aligned(64)));
   const char *w = by->weights + block * 4 * panel;
@@ -139,14 +139,15 @@ static void block_squares_(const Laid *by, i64 block, const Rows *rows, i64 many
       else tile_halves_(x, x_, left, right, steps, sum);
       for (int i = 0; i < 4; i++) {
         i64 row = r + i / 2 * 16;
-        settle_(by, block * BLOCK + 16 * (c + i % 2), sum + i, rows->scale + row, fewer_(many - row, 16), to + row);
+        i64 place = block * BLOCK + 16 * (c + i % 2);
+        settle_(by, place, sum + i, rows->scale + row, many - row, to + row * wide, wide);
       }
     }
 }
 
-static void block_tiles_(const Laid *by, i64 block, const Rows *rows, i64 many, float (*to)[BLOCK]) {
-  if (by->kind == TILED + FLOAT32) block_digits_(by, block, rows, many, to);
-  else block_squares_(by, block, rows, many, to);
+static void block_tiles_(const Laid *by, i64 block, const Rows *rows, i64 many, float *to, i64 wide) {
+  if (by->kind == TILED + FLOAT32) block_digits_(by, block, rows, many, to, wide);
+  else block_squares_(by, block, rows, many, to, wide);
 }
 
 /* 16 numbers of a row, of which the first `real` are there. */

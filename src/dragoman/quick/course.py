@@ -24,6 +24,7 @@ from dragoman.search.courses import Best
 
 NEAR = 2**20  # scores that stay near a CPU until they are looked at
 LONG = 256  # annotations of longer sources are summed first and multiplied then
+LIKELY = 5  # paths of a search, where nobody says how many
 
 
 class Held(NamedTuple):
@@ -59,6 +60,7 @@ class Quick:
         more = fill(len(weight))
         bias = pad(head.bias, (0, more), value=float("-inf"))
         self.scores = still(pad(weight, (0, 0, 0, more)), bias, precision)
+        self.still = self._still()
         near = weight.device.type == "cpu" and precision != "int8"
         self.rows = max(16, NEAR // len(bias)) if near else 2**31
         self.graphs: OrderedDict[Hashable, Any] = OrderedDict()  # of searches on a GPU
@@ -136,22 +138,25 @@ class Quick:
         product = still(torch.cat(parts), None, self.precision)
         return lambda context: torch.cat([product(context), context], -1)
 
-    @property
-    def replays(self) -> bool:
-        """Whether nothing but routines in C makes one step different from another."""
-        products = [self.scores, self.words.product, self.top, self.inject]
+    def _still(self) -> Still | None:
+        """The output layer, where only routines in C make one step different from another."""
+        products = [self.words.product, self.top, self.inject]
         products += [layer.past for layer in self.layers]
         products += [layer.inward for layer in self.layers]
+        if self.look is not None and self.decoder.spec.context != "initial":
+            products.append(self.spread)
         known = all(one is None or isinstance(one, Still) for one in products)
         known = known and all(type(layer.cell) in (GRU, LSTM) for layer in self.layers)
         alone = self.look is None and self.decoder.spec.context != "every-step"
         alone = alone and self.kind == "plain" and not self.decoder.readout.reads_word
-        return known and not self.gated and (self.kind == "tanh" or alone)
+        known = known and not self.gated and (self.kind == "tanh" or alone)
+        return self.scores if known and isinstance(self.scores, Still) else None
 
-    def begin(self, enc: Encoded) -> "Course":
-        """A search over these sources."""
+    def begin(self, enc: Encoded, paths: int = LIKELY) -> "Course":
+        """A search over these sources, with so many paths of each."""
         keys = values = enc.memory.contiguous()
         folded = self.look is not None and enc.memory.size(1) <= LONG
+        folded = folded and (paths > 1 or keys.is_cuda or not isinstance(self.spread, Still))
         if self.look is not None:
             keys = _each(self.keys, enc.memory)
         if folded:
@@ -181,10 +186,7 @@ class Course:
         self.quick, self.held, self.folded = quick, held, folded
         self.scores, self.rows = quick.scores, quick.rows
         self.best: Best | None = quick.scores.best if isinstance(quick.scores, Still) else None
-        whole = folded or quick.look is None
-        self.still = (
-            quick.scores if quick.replays and isinstance(quick.scores, Still) and whole else None
-        )
+        self.still = quick.still
         self.took = quick.words.took
         self.room = held.keys.new_empty(0)  # for what is computed anew at each step
 
