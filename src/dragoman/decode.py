@@ -146,15 +146,13 @@ def _direct(
     limits = search.Limits(torch.full_like(most, options.min_length), most)
     draws = options.sample or options.samples
     noise = chance(options, places, limits.steps) if draws else None
-    width, kept = _widths(first, options)
     found = _recorded(first, source, limits, noise, options)
-    if found is not None:
+    if found is not None or (way := first.model.course(source)) is None:
         return found
-    if (way := first.model.course(source, width if noise is None else noise.size(1))) is None:
-        return None
     limits = search.Limits(*(limit.to(leaf(way[1]).device) for limit in limits))
     if noise is not None:
         return search.direct_sample(*way, limits, noise, **_draw(options))
+    width, kept = _widths(first, options)
     if width == 1:
         return search.direct_greedy(*way, limits)
     return search.direct_beam(*way, limits, width=width, rank=_rank(options), n_best=kept)

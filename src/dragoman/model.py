@@ -23,7 +23,7 @@ from dragoman.heads import Head, HeadSpec, VocabularySpec, make_head
 from dragoman.kernels.packed import suited
 from dragoman.kernels.reading import reading
 from dragoman.objectives import Aims, Drawn, Loss, coverage, doubly_stochastic, reinforce
-from dragoman.quick import LIKELY, Course, Kept, Precision, Quick, Rails, fits
+from dragoman.quick import Course, Kept, Precision, Quick, Rails, fits
 from dragoman.spec import Spec
 
 
@@ -129,15 +129,13 @@ class Model(nn.Module):
             )
         self.precision = suited(precision, next(self.parameters()).device)
 
-    def course(self, source: Source, paths: int = LIKELY) -> tuple[Course, State] | None:
-        """For strategies that need no more than the best few symbols of each step, and follow so
-        many paths of an item.
-        """
+    def course(self, source: Source) -> tuple[Course, State] | None:
+        """For strategies that need no more than the best few symbols of each step."""
         if (quick := self.quick()) is None:
             return None
         with reading(self.kept.shelf, self.precision):
             enc: Encoded = self.encoder(source)
-        return quick.begin(enc, paths), self.decoder.start(enc)
+        return quick.begin(enc), self.decoder.start(enc)
 
     def rails(self) -> Rails | None:
         """For the same strategies on a GPU, where whole searches are recorded as graphs."""

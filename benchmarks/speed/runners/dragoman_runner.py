@@ -57,7 +57,7 @@ class Runner:
         self.model.eval()
         source = Padded(given, given != PAD)
         length = torch.full((len(given),), steps - 1)
-        if (way := self.model.course(source, beam)) is None:
+        if (way := self.model.course(source)) is None:
             pair = search.within(search.never(self.model.begin(source), [PAD, BOS]), length, length)
             if beam == 1:
                 found = search.greedy(*pair, steps)

@@ -53,14 +53,18 @@ SQUARE(tile_halves_, _tile_dpbf16ps)
 SQUARE(tile_bytes_, _tile_dpbssd)
 
 /* Three digits times three, for one tile (`held`, which stays near) and two that pass by: sums 0 to 2 belong to the
-   first of these, 3 to 5 to the other, each by what the digits are worth, 256^4, 256^3 and 256^2. */
+   first of these, 3 to 5 to the other, each by what the digits are worth, 256^4, 256^3 and 256^2. Weights that come by
+   once, for a few rows, are fetched ahead: those of the pair of tiles after the next. */
+#define NO_FETCH(from)
+#define FETCH(from) _Pragma("GCC unroll 8") for (int i = 0; i < 96; i++) _mm_prefetch((from) + 64 * i, _MM_HINT_T1);
 #define NEXT(times, sum, from) _tile_loadd(7, from, 64); times(sum)
-#define DIGITS(name, times)                                                                                          \
+#define DIGITS(name, times, fetch)                                                                                   \
   static void name(const char *held, const char *one, const char *two, i64 steps, word sum[6][256]) {                \
     EACH4(_tile_zero);                                                                                               \
     _tile_zero(4);                                                                                                   \
     _tile_zero(5);                                                                                                   \
     for (i64 k = 0; k < 3 * steps * KB; k += 3 * KB) {                                                               \
+      fetch(two + 9 * steps * KB + 2 * k)                                                                            \
       _tile_stream_loadd(6, one + k, 64);                                                                            \
       NEXT(times, 0, held + k);                                                                                      \
       NEXT(times, 1, held + k + KB);                                                                                 \
@@ -86,8 +90,8 @@ SQUARE(tile_bytes_, _tile_dpbssd)
   }
 #define BY_HELD(sum) _tile_dpbssd(sum, 6, 7)
 #define HELD_BY(sum) _tile_dpbssd(sum, 7, 6)
-DIGITS(rows_by_, BY_HELD)
-DIGITS(by_results_, HELD_BY)
+DIGITS(rows_by_, BY_HELD, NO_FETCH)
+DIGITS(by_results_, HELD_BY, FETCH)
 
 /* 16 results of up to 16 rows, from their sums. */
 INLINE void settle_(const Laid *by, i64 place, word (*sum)[256], const float *scale, i64 many, float *to, i64 wide) {

@@ -22,7 +22,7 @@ from dragoman.heads import Vocabulary
 from dragoman.kernels.choice import has_native
 from dragoman.kernels.packed import Precision
 from dragoman.kernels.reading import Shelf, Watch
-from dragoman.quick.course import LIKELY, Course, Quick
+from dragoman.quick.course import Course, Quick
 from dragoman.quick.rails import Rails
 
 
@@ -102,4 +102,4 @@ def _watched() -> bool:
     )
 
 
-__all__ = ["LIKELY", "Course", "Kept", "Precision", "Quick", "Rails", "fits"]
+__all__ = ["Course", "Kept", "Precision", "Quick", "Rails", "fits"]

@@ -24,7 +24,6 @@ from dragoman.search.courses import Best
 
 NEAR = 2**20  # scores that stay near a CPU until they are looked at
 LONG = 256  # annotations of longer sources are summed first and multiplied then
-LIKELY = 5  # paths of a search, where nobody says how many
 
 
 class Held(NamedTuple):
@@ -91,7 +90,7 @@ class Quick:
             plain = torch.eye(words.size(1), dtype=words.dtype, device=words.device)
             share = plain if self.kind == "plain" else readout.mix.weight[:, -words.size(1) :]
             weight, bias = torch.cat([weight, share]), pad(bias, (0, len(share)))
-        return Words(words, weight, bias, self.precision)
+        return Words(words, weight, bias)
 
     def _top(self) -> Product | None:
         """What is made of the new state: the query of attention after the cell, and its share of
@@ -152,11 +151,10 @@ class Quick:
         known = known and not self.gated and (self.kind == "tanh" or alone)
         return self.scores if known and isinstance(self.scores, Still) else None
 
-    def begin(self, enc: Encoded, paths: int = LIKELY) -> "Course":
-        """A search over these sources, with so many paths of each."""
+    def begin(self, enc: Encoded) -> "Course":
+        """A search over these sources."""
         keys = values = enc.memory.contiguous()
         folded = self.look is not None and enc.memory.size(1) <= LONG
-        folded = folded and (paths > 1 or keys.is_cuda or not isinstance(self.spread, Still))
         if self.look is not None:
             keys = _each(self.keys, enc.memory)
         if folded:

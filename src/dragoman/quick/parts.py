@@ -2,7 +2,6 @@
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
 from dragoman.cells import GRU, LSTM, RNN, Cell, GRUBefore
 from dragoman.core import State
@@ -12,6 +11,7 @@ from dragoman.kernels.lanes import still
 from dragoman.kernels.packed import Precision, Product
 
 TABLE = 512 * 2**20  # bytes that a table of all words may take
+LEAST = 64  # a product of fewer rows takes as long: the weights must be read
 
 
 class Words:
@@ -19,9 +19,9 @@ class Words:
     table of all words costs no more than what was multiplied so far. A GPU makes it at once.
     """
 
-    def __init__(self, words: Tensor, weight: Tensor, bias: Tensor, precision: Precision) -> None:
-        self.words, self.weight, self.bias = words, weight, bias
-        self.product = still(weight, bias, precision)
+    def __init__(self, words: Tensor, weight: Tensor, bias: Tensor) -> None:
+        self.words = words
+        self.product = still(weight, bias)
         self.price = len(words) if words.device.type == "cpu" else 0
         self.small = len(words) * len(weight) * weight.element_size() <= TABLE
         self.rows: Tensor | None = None
@@ -35,13 +35,13 @@ class Words:
         self.took(len(tokens))
         return self.product(_rows(self.words, tokens))
 
-    def took(self, count: int) -> None:
-        """So many words were multiplied."""
-        self.price -= count
+    def took(self, rows: int, times: int = 1) -> None:
+        """So many words were multiplied, so many times."""
+        self.price -= times * max(rows, LEAST)
 
     def table(self) -> Tensor:
         """All words' shares (V, G + R)."""
-        return linear(self.words, self.weight, self.bias)
+        return self.product(self.words)
 
 
 class Layer:

@@ -56,6 +56,7 @@ def _beam(
             break
         if over * WORTH >= turns.items or count != width:
             walk = walk.on(over)
+    walk.end()
     found = turns.trace(time + 1, n_best)
     seen = _seen(looks, found.rows) if looks else None
     return Hypotheses(found.tokens, found.scores, found.gains, seen)
@@ -115,11 +116,15 @@ class Walk:
                 found.append(Call("gather", (wide, wide.stride(0), rows, before, *sizes), 1))
         return found
 
+    def end(self) -> None:
+        """No more steps are taken."""
+        self.course.took(len(leaf(self.before)), self.steps - 1)
+
     def on(self, over: int) -> "Walk":
         """The same with as many paths as there are now, perhaps without items that are over."""
         turns, course = self.turns, self.course
         assert self.made is not None
-        course.took(self.steps * len(leaf(self.before)))
+        self.end()
         if over * WORTH >= turns.items:
             kept = (~turns.over()).nonzero()[:, 0]
             turns.keep(kept)
