@@ -20,7 +20,7 @@ SOURCES = [
 ]
 HEADERS = [
     Path(__file__).with_name(f"{name}.h")
-    for name in ("native", "routines", "still", "lanes", "tiles")
+    for name in ("native", "routines", "still", "lanes", "tiles", "laying")
 ]
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-std=gnu11"]
 SHARED = ["-shared", "-fPIC"]

@@ -12,7 +12,7 @@ from dragoman.kernels import native
 from dragoman.kernels.choice import has_native, has_triton
 from dragoman.kernels.contract import full
 from dragoman.kernels.packed import halved
-from dragoman.kernels.products import laid, outer, total
+from dragoman.kernels.products import laid, outer, tiled, total
 from dragoman.kernels.widths import FULL, spread, wide
 
 SCORES = {"cpu": 1 << 22, "cuda": 1 << 28}  # as many at a time; a GPU wants few large products
@@ -56,7 +56,7 @@ class _Entropy(torch.autograd.Function):
         xs, by, learns = features.to(kind).contiguous(), weight.to(kind), any(ctx.needs_input_grad)
         rows = max(1, SCORES.get(xs.device.type, 1 << 22) // len(weight))
         sums = torch.zeros(2, dtype=full(kind), device=xs.device)
-        slope = _sloper(weight, bias, smoothing, by)
+        slope, back = _sloper(weight, bias, smoothing, by), _back(by)
         dx, grads = (
             torch.empty_like(xs),
             [torch.zeros_like(t) for t in (weight, bias) if not len(xs)],
@@ -67,7 +67,7 @@ class _Entropy(torch.autograd.Function):
             sums += heard
             if learns:
                 into = dx[begin : begin + rows]
-                torch.mm(slopes, by, out=into)
+                back(slopes, into)
                 more = [outer(slopes, x).to(weight.dtype), total(slopes).to(bias.dtype)]
                 grads = [a.add_(b) for a, b in zip(grads, more, strict=True)] if begin else more
         if learns:
@@ -80,6 +80,14 @@ class _Entropy(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         dx, dw, db = ctx.saved_tensors
         return dx * grad.to(dx.dtype), dw.mul_(grad), db.mul_(grad), None, None, None
+
+
+def _back(by: Tensor) -> Callable[[Tensor, Tensor], object]:
+    """Where the gradient of scores goes on to that of features."""
+    if tiled(by):
+        product = laid(by.t(), None, low=False)
+        return lambda slopes, into: into.copy_(product(slopes))
+    return lambda slopes, into: torch.mm(slopes, by, out=into)
 
 
 def _sloper(weight: Tensor, bias: Tensor, smoothing: float, by: Tensor) -> Sloper:

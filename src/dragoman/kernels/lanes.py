@@ -19,7 +19,6 @@ from dragoman.kernels.packed import Precision, Product, packed
 
 BLOCK = 64  # results that stand together
 KINDS: dict[Precision, int] = {"fp32": 0, "bf16": 1, "int8": 2}
-TOP = 127 * 256**2  # the largest number of three digits, with room to round it up
 TINY = 1e-30  # rows of smaller numbers are nothing
 
 logger = logging.getLogger("dragoman")
@@ -41,28 +40,28 @@ class Still:
     """A product with its weights laid out."""
 
     first: ClassVar[int]  # of its kinds of numbers, as `still.h` counts them
+    columns: ClassVar[bool] = False  # whether numbers of a column may follow each other
     offsets: Tensor | None = None
     scales: Tensor | None = None
 
     def __init__(self, weight: Tensor, bias: Tensor | None, precision: Precision) -> None:
         self.kind, (self.results, self.size) = self.first + KINDS[precision], weight.shape
         more = -self.results % BLOCK
-        whole = pad(weight.detach(), (0, 0, 0, more))
-        laid = self.laid(whole, precision)
-        self.words = laid.numel() * laid.element_size() // (4 * len(whole))
+        laid = self.laid(weight.detach(), precision)
+        self.words = laid.numel() * laid.element_size() // (4 * (self.results + more))
         self.weights = laid.contiguous().view(torch.uint8)
         given = weight.new_zeros(self.results) if bias is None else bias.detach()
         self.bias = pad(given, (0, more), value=float("-inf"))
 
     def laid(self, weight: Tensor, precision: Precision) -> Tensor:
-        """The weights as the processor reads them: blocks of them first."""
+        """The weights as the processor reads them, in whole blocks."""
         raise NotImplementedError
 
     def __call__(self, x: Tensor) -> Tensor:
         """x Wᵀ + b: (N, in) -> (N, out)."""
+        x = x if x.stride(1) == 1 or (self.columns and x.stride(0) == 1) else x.contiguous()
         out = x.new_empty(len(x), self.results)
-        lead, sizes = self._given(x)
-        native.call("multiply", *lead, out, self.results, *sizes)
+        native.call("multiply", x, *x.stride(), *self._lead(), out, self.results, *self._sizes(x))
         return out
 
     def walk(self, gates: Tensor, counts: Tensor, state: tuple[Tensor, ...]) -> Tensor:
@@ -72,8 +71,10 @@ class Still:
         """
         steps, rows, size = *gates.shape[:2], self.size
         past, hs = gates.new_empty(rows, self.results), gates.new_zeros(steps, rows, size)
-        lead = [gates, counts, self.weights, self.bias, self.scales, self.offsets, past]
-        sizes = self.kind, self.words, steps, rows, size
+        lead, sizes = (
+            [gates, counts, *self._lead(), past],
+            (self.kind, self.words, steps, rows, size),
+        )
         native.call("walk", *lead, *(*state, None)[:2], hs, *sizes)
         return hs
 
@@ -82,22 +83,16 @@ class Still:
         count, parts = min(count, self.results), torch.get_num_threads()
         values, sums = x.new_empty(parts, len(x), count), x.new_empty(parts, len(x), 2)
         places = torch.empty(parts, len(x), count, dtype=torch.long)
-        lead, sizes = self._given(x)
-        native.call("best", *lead, rule, values, places, sums, *sizes, count)
+        x = x if x.stride(1) == 1 else x.contiguous()
+        rooms = rule, values, places, sums
+        native.call("best", x, x.stride(0), *self._lead(), *rooms, *self._sizes(x), count)
         return values[0], places[0]
 
-    def _given(self, x: Tensor) -> tuple[list[Tensor | int | None], list[int]]:
-        """What a routine reads, and its sizes."""
-        x = x if x.stride(-1) == 1 else x.contiguous()
-        lead: list[Tensor | int | None] = [x, x.stride(0), self.weights, self.bias]
-        lead += [self.scales, self.offsets]
-        return lead, [self.kind, len(x), self.size, self.words, self.results]
+    def _lead(self) -> tuple[Tensor | None, ...]:
+        return self.weights, self.bias, self.scales, self.offsets
 
-    def _whole(self, weight: Tensor, most: int, least: float) -> Tensor:
-        """Weights as whole numbers of at most so much, each row in steps of its own."""
-        scales = (weight.abs().amax(1) / most).clamp(min=least / most)
-        self.scales = scales
-        return (weight.double() / scales.double()[:, None]).round_().nan_to_num_(0)
+    def _sizes(self, x: Tensor) -> tuple[int, ...]:
+        return self.kind, len(x), self.size, self.words, self.results
 
 
 class Lanes(Still):
@@ -107,14 +102,24 @@ class Lanes(Still):
 
     def laid(self, weight: Tensor, precision: Precision) -> Tensor:
         each = (1, 2, 4)[KINDS[precision]]  # numbers in four bytes
-        weight = pad(weight, (0, -weight.size(1) % each))
+        weight = pad(weight, (0, -weight.size(1) % each, 0, -len(weight) % BLOCK))
         if precision == "int8":
-            weight = self._whole(weight, 127, 127e-12).to(torch.int8)
+            weight = self._whole(weight)
             self.offsets = weight.sum(1, dtype=torch.int32) * 128
         elif precision == "bf16":
             weight = weight.bfloat16()
         blocks = weight.view(len(weight) // BLOCK, BLOCK, weight.size(1) // each, each)
         return blocks.transpose(1, 2)
+
+    def _whole(self, weight: Tensor) -> Tensor:
+        """Weights as whole numbers, each row in steps of its own, as `still.h` and `laying.h` round
+        them.
+        """
+        most = weight.abs().amax(1)
+        scales = torch.where(most > TINY, most / 127, 1).masked_fill(~most.isfinite(), torch.nan)
+        self.scales = scales
+        exact = weight.double() * (1 / scales).double()[:, None] + 128.5
+        return exact.float().nan_to_num(128).trunc().sub(128).to(torch.int8)
 
 
 class Tiles(Still):
@@ -123,34 +128,18 @@ class Tiles(Still):
     by rounding, or a few times that where some numbers of a row are much larger than the others.
     """
 
-    first = 3
+    first, columns = 3, True
 
     def laid(self, weight: Tensor, precision: Precision) -> Tensor:
-        each = 2 if precision == "bf16" else 4
-        weight = pad(weight, (0, -weight.size(1) % (16 * each)))
-        if precision == "bf16":
-            digits = [weight.bfloat16()]
-        elif precision == "int8":
-            digits = [self._whole(weight, 127, 127e-12).to(torch.int8)]
-        else:
-            digits = _digits(self._whole(weight, TOP, TINY).long())
-        shape = len(weight) // 16, 16, weight.size(1) // (16 * each), 16, each
-        tiles = [digit.view(shape).permute(0, 2, 3, 1, 4) for digit in digits]
-        return torch.stack(tiles, 2)
-
-
-def _digits(whole: Tensor) -> list[Tensor]:
-    """Three digits to the base 256, from -128 to 127, the most significant first.
-
-    >>> [digit.item() for digit in _digits(torch.tensor(65536 + 255))]
-    [1, 1, -1]
-    """
-    found: list[Tensor] = []
-    for _ in range(3):
-        digit = (whole + 128) % 256 - 128
-        found.insert(0, digit.to(torch.int8))
-        whole = (whole - digit) // 256
-    return found
+        weight = weight if 1 in weight.stride() else weight.contiguous()
+        numbers, digits = 32 if precision == "bf16" else 64, 3 if precision == "fp32" else 1
+        panels = -(-len(weight) // BLOCK) * (BLOCK // 16)
+        words = -(-weight.size(1) // numbers) * 16 * digits
+        out = torch.empty(panels, 64 * words, dtype=torch.uint8)
+        self.scales = torch.empty(16 * panels)
+        sizes = self.kind, *weight.shape, panels, words
+        native.call("lay", weight, *weight.stride(), out, self.scales, *sizes)
+        return out
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """Products of a training step. On a CPU they are oneDNN's, a tenth to a fifth faster than those of
-torch's `linear` and its gradients, and in bfloat16 their results go on in float32. On a GPU they
-are torch's, with a bias that learns faster.
+torch's `linear` and its gradients, and in bfloat16 their results go on in float32; in float32 they
+are tiles' (`lanes.py`), where the processor has them. On a GPU they are torch's, with a bias that
+learns faster.
 """
 
 from typing import Any
@@ -10,10 +11,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dragoman.kernels.choice import has_native
+from dragoman.kernels.lanes import Tiles, ways
 from dragoman.kernels.packed import Precision, Product, packed
 from dragoman.kernels.widths import spread, wide
 
 FEW = 16  # rows that are not worth it
+MANY = 128  # rows that make up for the time in which weights are laid out
 
 
 def lowered(device: torch.device) -> bool:
@@ -94,7 +97,9 @@ class _Biased(torch.autograd.Function):
 
 
 def times(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x Wᵀ + b by oneDNN: x (N, in), W (out, in) or its transpose without gaps."""
+    """x Wᵀ + b: x (N, in), W (out, in) or its transpose without gaps."""
+    if len(x) >= MANY and tiled(x):
+        return Tiles(weight, bias, "fp32")(x)
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")  # type: ignore[no-any-return]
 
 
@@ -106,7 +111,15 @@ def _dense(weight: Tensor) -> Tensor:
 
 def outer(grads: Tensor, inputs: Tensor) -> Tensor:
     """The gradient of a weight (out, in), from those of its results (N, out) and its inputs."""
+    wide, size = grads.size(1), inputs.size(1)
+    if wide * size >= MANY * (wide + size) and len(grads) >= MANY and tiled(grads):
+        return Tiles(inputs.contiguous().t(), None, "fp32")(grads.contiguous().t())
     return grads.t() @ inputs
+
+
+def tiled(x: Tensor) -> bool:
+    """Whether tiles multiply numbers of this type."""
+    return has_native(x.device, x.dtype) and ways().get("fp32") is Tiles
 
 
 def total(rows: Tensor) -> Tensor:
@@ -116,5 +129,7 @@ def total(rows: Tensor) -> Tensor:
 
 def laid(weight: Tensor, bias: Tensor | None, low: bool) -> Product:
     """x Wᵀ + b with weights laid out for many small products."""
+    if not low and tiled(weight):
+        return Tiles(weight, bias, "fp32")
     precision: Precision = "bf16" if low else "fp32"
     return packed(weight, bias, precision)

@@ -2,7 +2,7 @@
    taken while they are still near. See lanes.py. */
 #include "still.h"
 #include "lanes.h"
-#include "tiles.h"
+#include "laying.h"
 
 /* Which kinds of numbers this processor multiplies. */
 void lanes(i64 *kinds, int threads) {
@@ -18,6 +18,24 @@ void lanes(i64 *kinds, int threads) {
 #ifdef TILES
   if (tiles_allowed_()) *kinds |= 7 << TILED;
 #endif
+#endif
+}
+
+/* Weights, in rows or in columns, laid out for tiles: `panels` of 16 results, the last of them perhaps empty. */
+void lay(const float *weights, i64 row, i64 column, char *to, float *scales, i64 kind, i64 results, i64 size,
+         i64 panels, i64 words, int threads) {
+#ifdef TILES
+#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
+  for (int part = 0; part < threads; part++) {
+    i64 first = panels * part / threads * 16, end = panels * (part + 1) / threads * 16;
+    i64 many = (end < results ? end : results) - first;
+    Matrix m = {weights + first * row, row, column, many > 0 ? many : 0, size};
+    lay_panels_(kind - TILED, m, 1, words, to + first * words * 4, scales + first);
+  }
+  for (i64 r = (results + 15) / 16 * 16; r < 16 * panels; r += 16) {
+    memset(to + r * words * 4, 0, 64 * words);
+    for (int i = 0; i < 16; i++) scales[r + i] = 1;
+  }
 #endif
 }
 
@@ -53,9 +71,13 @@ static void done_(const Laid *by, Near *near) {
 #endif
 }
 
-static void lay_(const Laid *by, const float *x, i64 stride, i64 many, Rows *rows) {
+static void lay_(const Laid *by, const float *x, i64 stride, i64 step, i64 many, Rows *rows) {
 #ifdef TILES
-  if (by->kind >= TILED) return lay_tiles_(by, x, stride, many, rows);
+  if (by->kind >= TILED) {
+    rows->at = rows->room;
+    Matrix m = {x, stride, step, many, by->size};
+    return lay_panels_(by->kind - TILED, m, 0, by->words, (char *)rows->room, rows->scale);
+  }
 #endif
   lay_lanes_(by, x, stride, many, rows);
 }
@@ -67,8 +89,8 @@ static void block_(const Laid *by, i64 block, const Near *near, i64 many, float 
   block_lanes_(by, block, &near->rows, many, to, wide);
 }
 
-/* out = x W^T + b, for `rows` rows of `size` numbers and `results` results. */
-void multiply(const float *x, i64 stride, const void *weights, const float *bias, const float *scales,
+/* out = x W^T + b, for `rows` rows of `size` numbers and `results` results. For tiles, x may stand in columns. */
+void multiply(const float *x, i64 stride, i64 step, const void *weights, const float *bias, const float *scales,
               const int32_t *offsets, float *out, i64 out_stride, i64 kind, i64 rows, i64 size, i64 words, i64 results,
               int threads) {
   Laid by = {weights, bias, scales, offsets, size, words, kind};
@@ -78,7 +100,7 @@ void multiply(const float *x, i64 stride, const void *weights, const float *bias
     Near near = near_(&by, rows);
     for (i64 first = 0; first < rows; first += near.many) {
       i64 many = rows - first < near.many ? rows - first : near.many;
-      lay_(&by, x + first * stride, stride, many, &near.rows);
+      lay_(&by, x + first * stride, stride, step, many, &near.rows);
       for (i64 b = blocks * part / threads; b < blocks * (part + 1) / threads; b++) {
         i64 width = results - b * BLOCK;
         float *to = out + first * out_stride + b * BLOCK;
@@ -155,7 +177,7 @@ void best(const float *x, i64 stride, const void *weights, const float *bias, co
     Near near = near_(&by, rows);
     for (i64 first = 0; first < rows; first += near.many) {
       i64 many = rows - first < near.many ? rows - first : near.many;
-      lay_(&by, x + first * stride, stride, many, &near.rows);
+      lay_(&by, x + first * stride, stride, 1, many, &near.rows);
       for (i64 b = blocks * part / threads; b < blocks * (part + 1) / threads; b++) {
         block_(&by, b, &near, many, near.to, BLOCK);
         for (i64 r = 0; r < many; r++) {
@@ -180,7 +202,7 @@ void best(const float *x, i64 stride, const void *weights, const float *bias, co
   }
 }
 #else
-void multiply(const float *x, i64 stride, const void *weights, const float *bias, const float *scales,
+void multiply(const float *x, i64 stride, i64 step, const void *weights, const float *bias, const float *scales,
               const int32_t *offsets, float *out, i64 out_stride, i64 kind, i64 rows, i64 size, i64 words, i64 results,
               int threads) {}
 void best(const float *x, i64 stride, const void *weights, const float *bias, const float *scales,

@@ -10,7 +10,6 @@
 #include <unistd.h>
 #define TILES
 #define KB 1024
-#define TOP 8323072.0f /* 127 * 256^2: its first digit does not overflow where it is rounded up */
 
 /* What was written to memory is there: compilers do not see that tiles are loaded from it. */
 #define SETTLED(from) __asm__ volatile("" ::"r"(from) : "memory")
@@ -152,52 +151,5 @@ static void block_squares_(const Laid *by, i64 block, const Rows *rows, i64 many
 static void block_tiles_(const Laid *by, i64 block, const Rows *rows, i64 many, float *to, i64 wide) {
   if (by->kind == TILED + FLOAT32) block_digits_(by, block, rows, many, to, wide);
   else block_squares_(by, block, rows, many, to, wide);
-}
-
-/* 16 numbers of a row, of which the first `real` are there. */
-INLINE __m512 some_(const float *x, i64 real) {
-  return real < 16 ? _mm512_maskz_loadu_ps(real > 0 ? (1 << real) - 1 : 0, x) : _mm512_loadu_ps(x);
-}
-
-/* The last digit of whole numbers is written and taken away. */
-INLINE __m512i digit_(__m512i whole, char *to) {
-  __m512i last = _mm512_srai_epi32(_mm512_slli_epi32(whole, 24), 24);
-  _mm_storeu_si128((void *)to, _mm512_cvtepi32_epi8(whole));
-  return _mm512_srai_epi32(_mm512_sub_epi32(whole, last), 8);
-}
-
-/* 64 bytes of a row, into its places in as many tiles as there are digits. */
-INLINE void lay_step_(int kind, const float *x, i64 real, __m512 by, char *to) {
-  if (kind == BFLOAT16) {
-    __m512bh both = _mm512_cvtne2ps_pbh(some_(x + 16, real - 16), some_(x, real));
-    _mm512_storeu_si512(to, (__m512i)both);
-    return;
-  }
-  for (int i = 0; i < 64; i += 16) {
-    __m512 scaled = _mm512_mul_ps(some_(x + i, real - i), by);
-    if (kind == INT8) {
-      __m512i whole = _mm512_cvttps_epi32(_mm512_add_ps(scaled, _mm512_set1_ps(128.5f)));
-      _mm_storeu_si128((void *)(to + i), _mm512_cvtepi32_epi8(_mm512_sub_epi32(whole, _mm512_set1_epi32(128))));
-    } else {
-      __m512i whole = digit_(digit_(_mm512_cvtps_epi32(scaled), to + 2 * KB + i), to + KB + i);
-      digit_(whole, to + i);
-    }
-  }
-}
-
-/* Rows as the tiles want them. */
-static void lay_tiles_(const Laid *by, const float *x, i64 stride, i64 many, Rows *rows) {
-  int kind = by->kind - TILED, digits = kind == FLOAT32 ? 3 : 1, each = kind == BFLOAT16 ? 32 : 64;
-  i64 steps = by->words / 16 / digits, panel = digits * steps * KB;
-  rows->at = rows->room;
-  for (i64 r = 0; r < (many + 15) / 16 * 16; r++, x += stride) {
-    char *to = (char *)rows->room + r / 16 * panel + r % 16 * 64;
-    i64 real = r < many ? by->size : 0;
-    float scale = kind == BFLOAT16 || !real ? 1 : step_(x, real, kind == INT8 ? 127 : TOP);
-    rows->scale[r] = scale;
-    __m512 times = _mm512_set1_ps(1 / scale);
-    for (i64 k = 0; k < steps; k++, to += digits * KB) lay_step_(kind, x + k * each, real - k * each, times, to);
-  }
-  SETTLED(rows->room);
 }
 #endif
