@@ -18,6 +18,7 @@ from dragoman.encoders import TextSpec
 from dragoman.heads import VocabularySpec
 from dragoman.kernels.beams import Found, Front
 from dragoman.kernels.choice import using
+from dragoman.kernels.fused_thin import thin
 from dragoman.model import ModelSpec
 from dragoman.quick.fused import Fused
 from dragoman.quick.rails import Rails, Stepped
@@ -110,6 +111,22 @@ def beams(device: str) -> list[str]:
     return wrong
 
 
+def products(device: str) -> list[str]:
+    """Products of a few rows, of a part of their columns."""
+    wrong = []
+    for rows, size, columns in ((1, 7, 3), (5, 64, 130), (16, 700, 65)):
+        x, weight = torch.randn(rows, size + 3)[:, :size], torch.randn(columns, size)
+        bias, wanted = torch.randn(columns), torch.empty(rows, columns)
+        torch.addmm(bias, x, weight.t(), out=wanted)
+        for kind in (torch.float32, torch.bfloat16) if device == "cuda" else (torch.float32,):
+            out = torch.full((rows, columns), torch.nan, dtype=kind, device=device)
+            thin(*(t.to(device, kind) for t in (x, weight, bias)), out)
+            apart = float((out.cpu() - wanted).norm() / wanted.norm())
+            if not apart <= (1e-6 if kind == torch.float32 else 0.01):
+                wrong.append(f"product {rows} {size} {columns} {kind}: off by {apart:.2g}")
+    return wrong
+
+
 def _unlike(one: Found, two: Found) -> list[str]:
     """What differs between what was found, of paths that live, before their end."""
     wrong, alive = [], two.scores > -1e30
@@ -138,7 +155,7 @@ def _apart(one: Beam, two: Beam) -> list[str]:
 def main() -> None:
     device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
     pick_device(device)
-    wrong = beams(device) + steps(device)
+    wrong = products(device) + beams(device) + steps(device)
     print("\n".join(wrong) or "all is right")
     sys.exit(bool(wrong))
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from dragoman.core import BOS, EOS, PAD
 from dragoman.kernels.beams import Found, Front, Record
 from dragoman.kernels.fused_cells import wide
+from dragoman.kernels.fused_thin import chain, follow
 
 LOW = tl.constexpr(-float("inf"))
 NOTHING, BEGIN, END = tl.constexpr(PAD), tl.constexpr(BOS), tl.constexpr(EOS)
@@ -31,9 +32,10 @@ def _allowed(x, symbols, late, early):
 @triton.jit
 def _pick(
     scores, done, bounds, time, tops, symbols, highs, sums, V, row, K,
-    COUNT: tl.constexpr, NB: tl.constexpr, BL: tl.constexpr,
+    COUNT: tl.constexpr, NB: tl.constexpr, BL: tl.constexpr, CHAIN: tl.constexpr,
 ):  # fmt: skip
     """The best few of a part of a row stand in its blocks with the largest maxima."""
+    follow(CHAIN)
     n = tl.program_id(0).to(tl.int64)
     part = tl.program_id(1)
     place = n * tl.num_programs(1) + part
@@ -116,9 +118,10 @@ def _merge(
     tops, symbols, highs, sums, wholes,
     tokens, parents, scores, lengths, done, lead, divisors, time,
     log_parents, log_tokens, log_gains, C: tl.constexpr, WIDTH: tl.constexpr,
-    KK: tl.constexpr, KW: tl.constexpr, CP: tl.constexpr,
+    KK: tl.constexpr, KW: tl.constexpr, CP: tl.constexpr, CHAIN: tl.constexpr,
 ):  # fmt: skip
     """First which ways are chosen; then all that is known of them, at once."""
+    follow(CHAIN)
     b = tl.program_id(0).to(tl.int64)
     PART: tl.constexpr = C * WIDTH  # ways to go on from a path: part of the alphabet, symbol
     WAYS: tl.constexpr = WIDTH * PART
@@ -226,14 +229,15 @@ class Choice:
         _pick[(rows, self.many)](
             scores, front.done, bounds, time, self.tops, self.found, self.highs, self.sums,
             self.symbols, scores.stride(0), self.width,
-            COUNT=self.width, NB=self.size // block, BL=block, num_warps=max(1, self.size // PART),
+            COUNT=self.width, NB=self.size // block, BL=block, **chain(scores),
+            num_warps=max(1, self.size // PART),
         )  # fmt: skip
         ways = wide(self.width * self.width * self.many)
         _merge[(self.items,)](
             self.tops, self.found, self.highs, self.sums, self.wholes,
             *front, self.divisors, time, *record,
             C=self.many, WIDTH=self.width, KK=ways, KW=wide(self.width), CP=wide(self.many),
-            num_warps=1 if ways <= 128 else 4,
+            **chain(scores), num_warps=1 if ways <= 128 else 4,
         )  # fmt: skip
 
     def trace(

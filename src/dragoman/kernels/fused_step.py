@@ -16,6 +16,7 @@ from torch import Tensor
 
 from dragoman.kernels.fused_attention import energies, normalise
 from dragoman.kernels.fused_cells import fast, get, put, sigmoid, tanh, wide
+from dragoman.kernels.fused_thin import chain, follow
 
 BUSY = 264  # programs that keep a GPU busy
 
@@ -60,14 +61,26 @@ def _gate(
 
 
 @triton.jit
+def _say(
+    share, word, values, weights, many, r,
+    R: tl.constexpr, WIDE: tl.constexpr, TJ: tl.constexpr, WORD: tl.constexpr,
+):  # fmt: skip
+    """What the last word and the memory say to the readout."""
+    said = get(word + r, r < (R if WORD else 0))
+    tl.store(share + r, _sum(said, values, weights, many, r, R, WIDE, TJ), mask=r < R)
+
+
+@triton.jit
 def _advance(
     tokens, parents, done, time, past, table, keys, values, score, real, last, h, c, looks,
     new_h, new_c, share, K, S, past_row, h_row, looks_step,
     A: tl.constexpr, H: tl.constexpr, R: tl.constexpr, TS: tl.constexpr, TJ: tl.constexpr,
     BA: tl.constexpr, BH: tl.constexpr, BR: tl.constexpr, QUERY: tl.constexpr,
     LOOK: tl.constexpr, LSTM: tl.constexpr, WORD: tl.constexpr, FAST: tl.constexpr,
+    CHAIN: tl.constexpr,
 ):  # fmt: skip
     """Attention before the cell, if any, and the cell; the readout's share of word and context."""
+    follow(CHAIN)
     n = tl.program_id(0).to(tl.int64)
     block = tl.program_id(1)
     parent = tl.load(parents + n)
@@ -102,9 +115,7 @@ def _advance(
     put(new_h + n * h_row + i, shown, ok)
     if LOOK:
         r = block * BR + tl.arange(0, BR)
-        said = get(word + GATES + r, r < (R if WORD else 0))
-        said = _sum(said, values + GATES, weights, many, r, R, WIDE, TJ)
-        tl.store(share + n * R + r, said, mask=r < R)
+        _say(share + n * R, word + GATES, values + GATES, weights, many, r, R, WIDE, TJ, WORD)
 
 
 @triton.jit
@@ -113,8 +124,10 @@ def _attend(
     K, S, top_row, h_row, out_row, looks_step, GATES,
     A: tl.constexpr, R: tl.constexpr, TS: tl.constexpr, TJ: tl.constexpr, BA: tl.constexpr,
     BR: tl.constexpr, QUERY: tl.constexpr, WORD: tl.constexpr, FAST: tl.constexpr,
+    CHAIN: tl.constexpr,
 ):  # fmt: skip
     """Attention after the cell, and the readout."""
+    follow(CHAIN)
     n = tl.program_id(0).to(tl.int64)
     block = tl.program_id(1)
     top += n * top_row
@@ -138,8 +151,10 @@ def _attend(
 def _read(
     past, share, features, first, past_row,
     R: tl.constexpr, BR: tl.constexpr, MAXOUT: tl.constexpr, FAST: tl.constexpr,
+    CHAIN: tl.constexpr,
 ):  # fmt: skip
     """The features of the output, from both shares of the readout."""
+    follow(CHAIN)
     n = tl.program_id(0).to(tl.int64)
     r = tl.arange(0, BR)
     past += n * past_row + first
@@ -250,7 +265,7 @@ def advance(
         *at, past, table, *seen, states.h, states.c, looks, states.new_h, states.new_c, share,
         shape.each, shape.places, past.stride(0), states.h.stride(0), looks.stride(0),
         **tiles, H=shape.hidden, BH=units, BR=columns, LOOK=look, LSTM=shape.lstm,
-        FAST=fast(past), num_warps=4,
+        FAST=fast(past), **chain(past), num_warps=4,
     )  # fmt: skip
 
 
@@ -269,7 +284,8 @@ def attend(
     _attend[(shape.rows, parts)](
         at.tokens, at.done, at.time, top, h, table, *seen, looks, features,
         shape.each, shape.places, top.stride(0), h.stride(0), features.stride(0),
-        looks.stride(0), shape.gates, **shape.tiles(), BR=columns, FAST=fast(top), num_warps=4,
+        looks.stride(0), shape.gates, **shape.tiles(), BR=columns, FAST=fast(top),
+        **chain(top), num_warps=4,
     )  # fmt: skip
 
 
@@ -278,5 +294,6 @@ def read(past: Tensor, share: Tensor, features: Tensor, maxout: bool) -> None:
     rows, width = share.shape
     _read[(rows,)](
         past, share, features, past.size(1) - width, past.stride(0),
-        R=width, BR=wide(features.size(1)), MAXOUT=maxout, FAST=fast(past), num_warps=2,
+        R=width, BR=wide(features.size(1)), MAXOUT=maxout, FAST=fast(past), **chain(past),
+        num_warps=2,
     )  # fmt: skip

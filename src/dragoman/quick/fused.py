@@ -13,6 +13,7 @@ from dragoman.decoders.recurrent import Recurrent
 from dragoman.kernels import fused_step
 from dragoman.kernels.beams import Front
 from dragoman.kernels.fused_step import Place, Seen, Shape, States
+from dragoman.kernels.fused_thin import suits, thin
 from dragoman.quick.course import LONG, Quick
 from dragoman.quick.rails import Rails
 
@@ -115,7 +116,7 @@ class Fused:
             new(items, dtype=torch.int32),
         )
         self.looks: Tensor | None = fused_step.looks(self.shape, steps, self.like)
-        self.turn = 0
+        self.turn, self.few = 0, suits(rows, by.out)
 
     def begin(self, source: Source) -> None:
         """Read a source; all paths of an item begin alike."""
@@ -135,7 +136,7 @@ class Fused:
         if c:
             self.memories[0].copy_(c[0])
         self.turn = 0
-        torch.addmm(by.past_bias, self.states[0], by.past.t(), out=self.past)
+        self._times(self.states[0], by.past, by.past_bias, self.past)
 
     def adopt(self, other: "Fused", items: Tensor, rows: Tensor, steps: int) -> None:
         """Go on where another track stands after so many steps, with these of its items."""
@@ -160,13 +161,20 @@ class Fused:
         )
         features, size = self.features, shape.hidden
         if self.before:
-            torch.addmm(by.past_bias, new, by.past.t(), out=self.past)
+            self._times(new, by.past, by.past_bias, self.past)
             fused_step.read(self.past, self.share, features, self.maxout)
         else:
-            torch.addmm(by.top_bias, new[:, :size], by.top.t(), out=self.top)
+            self._times(new[:, :size], by.top, by.top_bias, self.top)
             if self.feed:
                 features = new[:, size:]
             fused_step.attend(shape, at, self.top, new, by.table, self.seen, features, looks)
-            torch.addmm(by.past_bias, new, by.past.t(), out=self.past)
+            self._times(new, by.past, by.past_bias, self.past)
         self.turn = 1 - turn
-        return torch.addmm(by.out_bias, features, by.out.t(), out=self.scores)
+        return self._times(features, by.out, by.out_bias, self.scores)
+
+    def _times(self, x: Tensor, weight: Tensor, bias: Tensor, out: Tensor) -> Tensor:
+        if self.few:
+            thin(x, weight, bias, out)
+        else:
+            torch.addmm(bias, x, weight.t(), out=out)
+        return out
