@@ -349,3 +349,16 @@ def test_products_see_no_weights_with_gaps(monkeypatch: pytest.MonkeyPatch) -> N
         assert torch.allclose(slope, weight.sum(0).expand(32, -1), atol=1e-5)
     assert seen
     assert all(seen)
+
+
+@compiled
+@pytest.mark.parametrize(("rows", "outs", "size"), [(1, 3, 2), (200, 5, 7), (150, 300, 260)])
+def test_slopes_of_weights_are_torchs(rows: int, outs: int, size: int) -> None:
+    torch.manual_seed(0)
+    grads, inputs = torch.randn(rows, outs + 4), torch.randn(rows, size + 3)
+    wanted = grads.double()[:, 2:-2].t() @ inputs.double()[:, 3:]
+    with_gaps = products.outer(grads[:, 2:-2], inputs[:, 3:])
+    without = products.outer(grads[:, 2:-2].contiguous(), inputs[:, 3:].contiguous())
+    assert torch.equal(with_gaps, without)
+    assert (without - wanted).norm() <= 1e-6 * wanted.norm()
+    assert not products.outer(grads[:0], inputs[:0]).any()

@@ -100,6 +100,10 @@ def times(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x Wᵀ + b: x (N, in), W (out, in) or its transpose without gaps."""
     if len(x) >= MANY and tiled(x):
         return Tiles(weight, bias, "fp32")(x)
+    return _onednn(x, weight, bias)
+
+
+def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")  # type: ignore[no-any-return]
 
 
@@ -114,6 +118,8 @@ def outer(grads: Tensor, inputs: Tensor) -> Tensor:
     wide, size = grads.size(1), inputs.size(1)
     if wide * size >= MANY * (wide + size) and len(grads) >= MANY and tiled(grads):
         return Tiles(inputs.contiguous().t(), None, "fp32")(grads.contiguous().t())
+    if has_native(grads.device, grads.dtype) and len(grads):
+        return _onednn(_dense(grads).t(), _dense(inputs).t())
     return grads.t() @ inputs
 
 
