@@ -16,6 +16,7 @@ from work import BOS, EOS, PAD, Sizes, serve
 
 from dragoman import search
 from dragoman.core import Padded
+from dragoman.memory import hold
 from dragoman.model import ModelSpec, build
 
 FLAGS = set(sys.argv[1:])
@@ -43,6 +44,7 @@ class Runner:
             self.model.quick = lambda: None
 
     def train(self, given: torch.Tensor, target: torch.Tensor) -> None:
+        hold()  # as `dragoman train` does
         self.model.train()
         with torch.autocast("cpu", torch.bfloat16, enabled="bf16" in FLAGS):
             loss, _ = self.model.loss(Padded(given, given != PAD), Padded(target, target != PAD))
