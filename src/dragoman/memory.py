@@ -19,7 +19,7 @@ SAID = ("allocate memory", "not enough memory", "out of memory", "bad_alloc", "c
 
 
 def hold() -> bool:
-    """Let this process keep what it frees, up to 2 GiB, for the next step on a CPU. Whether it does.
+    """Let this process keep what it frees, up to 2 GiB, for its next step. Whether it does.
 
     glibc gives large blocks back, and the system clears each of their pages anew: up to a tenth
     of a step. Another allocator, or one that somebody has set up by its variables, stays as it is.
