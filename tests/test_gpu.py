@@ -1,5 +1,6 @@
 """The same on a GPU: these skip, visibly, where there is none."""
 
+import gc
 from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
@@ -145,6 +146,25 @@ def test_recorded_steps_are_the_steps(changes: dict, size: int) -> None:
     assert {name: t.shape for name, t in kept.items()} == {n: t.shape for n, t in wanted.items()}
     assert all(kept[name] == t for name, t in wanted.items() if name.endswith("step"))
     assert fast.listen() == pytest.approx(slow.listen(), rel=0.03 if fast.halves else 2e-3)
+
+
+def test_an_old_graph_that_becomes_garbage_spoils_no_new_one() -> None:
+    groups, often = [[batch] for batch in batches(2)] * 3, gc.get_threshold()
+    old = stepper()
+    course(old, groups)
+    old.crew = old  # type: ignore[assignment]  # only a collection finds that nobody needs it
+    gc.disable()
+    del old
+    run = stepper()
+    course(run, groups[:2])  # each shape for the first time
+    gc.set_threshold(1, 1, 1)
+    gc.enable()
+    try:
+        course(run, groups)
+    finally:
+        gc.set_threshold(*often)
+    assert run.recorder is not None
+    assert run.recorder.tapes
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adadelta", "adagrad", "sgd"])

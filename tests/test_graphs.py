@@ -1,11 +1,15 @@
 """What a recorded step stands on, as far as it can be seen without a GPU."""
 
+import gc
+from contextlib import suppress
+
 import pytest
 import torch
 
 from again import course, reader, recorded_on_cpu
 from dragoman import graphs
 from dragoman.data.ahead import Ahead
+from dragoman.device import recording
 from dragoman.graphs import recordable
 from dragoman.rounding import widened
 from models import FEW, make, padded, shaped
@@ -27,6 +31,18 @@ def test_rounding_a_batch_up_changes_no_loss(name: str) -> None:
     assert torch.allclose(one.total, two.total)
     grads = [torch.autograd.grad(loss.total, list(model.parameters())) for loss in (one, two)]
     assert all(torch.allclose(a, b, atol=1e-9) for a, b in zip(*grads, strict=True))
+
+
+def test_nothing_is_collected_while_a_graph_is_recorded() -> None:
+    assert gc.isenabled()
+    with recording():
+        with recording():
+            assert not gc.isenabled()
+        assert not gc.isenabled()  # whoever turned it off turns it on again
+    assert gc.isenabled()
+    with suppress(ZeroDivisionError), recording():
+        raise ZeroDivisionError
+    assert gc.isenabled()
 
 
 def test_what_goes_wrong_ahead_of_time_is_told_in_its_turn() -> None:

@@ -1,5 +1,9 @@
 """Where the work is done."""
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 
 from dragoman.errors import UserError
@@ -17,3 +21,17 @@ def pick_device(name: str) -> torch.device:
     if device.type == "cuda":  # fp32 shall mean fp32: cuDNN would round to 10 bits on its own
         torch.backends.cudnn.allow_tf32 = False
     return device
+
+
+@contextmanager
+def recording() -> Iterator[None]:
+    """While a CUDA graph is recorded nobody collects garbage: an old graph that is freed meanwhile
+    spoils the new one.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()

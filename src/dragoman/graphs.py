@@ -20,6 +20,7 @@ from dragoman.average import Average
 from dragoman.carrying import Places
 from dragoman.core import Padded, Source, leaves, tree_map
 from dragoman.data.batches import Batch
+from dragoman.device import recording
 from dragoman.halves import Halves
 from dragoman.kernels.choice import has_triton, logger
 from dragoman.model import Carried
@@ -159,11 +160,12 @@ class Recorder:
         self.table = self.fused.room() if self.fused else None  # not in the graph's own memory
         self.addresses = None
         torch.cuda.synchronize()
-        graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")
-        try:
-            work(inputs)
-        finally:
-            graph.capture_end()
+        with recording():
+            graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")
+            try:
+                work(inputs)
+            finally:
+                graph.capture_end()
         table, self.table = self.table, None
         if table is not None and self.addresses is not None:
             table.copy_(self.addresses)

@@ -5,7 +5,6 @@ Finished paths go on waiting. Which items are done is asked once in a few steps;
 the others go on in a smaller search.
 """
 
-import gc
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, Protocol
@@ -15,6 +14,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from dragoman.core import Hypotheses, Source, leaf, leaves
+from dragoman.device import recording
 from dragoman.kernels.beams import Found
 from dragoman.search.boards import Beam, Board, Draw, Room
 from dragoman.search.course_beams import Rank
@@ -187,18 +187,14 @@ def _record(
         for _ in range(2):
             work()
     torch.cuda.current_stream().wait_stream(side)
-    gc.collect()
-    gc.disable()  # an old graph that is freed while a new one is recorded spoils it
     try:
-        with torch.cuda.graph(graph):
+        with recording(), torch.cuda.graph(graph):
             work()
     except RuntimeError:
         if not mendable:
             raise
         torch.cuda.synchronize()
         return work
-    finally:
-        gc.enable()
     return graph.replay
 
 
