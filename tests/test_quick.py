@@ -189,6 +189,37 @@ def test_items_that_go_on_alone_find_what_they_would_have(
     assert min(taken) == 8
 
 
+def test_nobody_looks_before_the_last_searches_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = next(iter(KNOWN.values()))
+    model, given, looks = make(spec), source(spec), []
+    with torch.no_grad():
+        model.head.bias[EOS] = 50  # answers end as soon as they may
+    going = recorded.Recorded._going
+    monkeypatch.setattr(recorded.Recorded, "_going", lambda self: (looks.append(1), going(self))[1])
+    twenty = torch.full((3,), 20)
+    long, short = (search.Limits(least, twenty) for least in (twenty, torch.full((3,), 3)))
+    seen = []
+    with torch.inference_mode():
+        rails = quick.Rails(model.encoder, model.quick())  # type: ignore[arg-type]
+        ask = {"width": 2, "rank": search.Rank(1.0)}
+        assert search.recorded_beam(rails, given, long, **ask) is None
+        wanted = {
+            id(limits): search.direct_beam(*model.course(given), limits, **ask)  # type: ignore[misc]
+            for limits in (long, short)
+        }
+        for limits in [*[long] * 9, *[short] * 9]:
+            found, slow = search.recorded_beam(rails, given, limits, **ask), wanted[id(limits)]
+            steps = slow.tokens.size(2)
+            assert found is not None
+            assert torch.equal(found.tokens[..., :steps], slow.tokens)
+            assert not found.tokens[..., steps:].any()
+            assert torch.allclose(found.scores, slow.scores)
+            seen.append((len(looks), found.tokens.size(2)))
+            looks.clear()
+    assert seen[:9] == [(2, 24)] * 8 + [(0, 24)]
+    assert seen[9:] == [(0, 24)] * 6 + [(1, 8)] * 3  # every eighth is looked at all along
+
+
 def home(found: Hypotheses) -> Hypotheses:
     return Hypotheses(*(None if part is None else part.cpu() for part in found))
 

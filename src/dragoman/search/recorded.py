@@ -1,11 +1,12 @@
 """A search recorded as graphs: encoder, steps and tracing over buffers that stay where they are,
 replayed without the host.
 
-Finished paths go on waiting. Which items are done is asked once in a few steps; where enough are,
-the others go on in a smaller search.
+Finished paths go on waiting. Which items are done is asked once in a few steps, but not before as
+many were taken as the last searches all took: a device that is asked has to wait for an answer.
+Where enough are done, the others go on in a smaller search.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, Protocol
 
@@ -22,6 +23,7 @@ from dragoman.search.courses import Limits
 from dragoman.search.stops import times
 
 STEPS = 8  # in a graph; an even number, so that buffers that take turns end where they began
+LAST = 8  # searches that are remembered; one in so many is looked at all along
 
 
 class Track(Protocol):
@@ -69,6 +71,8 @@ class Recorded:
         self.board = plan.board(len(leaf(source)), steps, self.track)
         first = torch.arange(STEPS, device=device)
         self.times = torch.stack([first, first], 1)  # how many steps were taken, step by step
+        self.bounds = _host(self.board.bounds)
+        self.took, self.runs = deque([0], maxlen=LAST), 0  # steps, of the last searches
         found = self.board.found
         self.ended = _host(self._over())  # items all of whose paths are done
         looks = None if found.looks is None else _host(found.looks)
@@ -77,6 +81,7 @@ class Recorded:
         self.steps, self.finish = _record(self._steps, device), _record(self._finish, device)
 
     def _start(self) -> None:
+        self.board.bounds.copy_(self.bounds, non_blocking=True)
         self.track.begin(self.source)
         self.board.begin()
         self.times.copy_(torch.arange(STEPS, device=self.times.device)[:, None])
@@ -102,8 +107,8 @@ class Recorded:
         board = self.board
         for room, given in zip(leaves(self.source), leaves(source), strict=True):
             _lay(room, given)
-        bounds = torch.stack(tuple(limits)).to(torch.int32)
-        _lay(board.bounds, bounds)  # rows that nobody asked for end at once
+        for bound, limit in zip(self.bounds, limits, strict=True):
+            _lay(bound, limit)  # rows that nobody asked for end at once
         if noise is not None and isinstance(board, Draw):
             _lay(board.noise, noise.flatten(0, 1))
         self.start()
@@ -112,17 +117,26 @@ class Recorded:
     def _go_on(self, items: int, steps: int, most: int, fewer: "Fewer") -> Hypotheses:
         """The steps that are still to be taken."""
         rest: tuple[Hypotheses, Tensor] | None = None
+        first = self._first_look()
         for begun in times(most - steps, STEPS):
             self.steps()
             taken = steps + begun + STEPS
+            if taken < most and begun + STEPS < first:
+                continue
             if taken >= most or not len(going := self._going()):
                 break
             if (other := fewer(self.source, len(going))) is not None:
                 rest = other._take_over(self, going, taken, most, fewer), going
                 break
+        self.took.append(begun + STEPS)
         self.finish()
         found = self._read(items, taken)
         return found if rest is None else _joined(found, *rest)
+
+    def _first_look(self) -> int:
+        """After how many steps it is asked for the first time what is done."""
+        self.runs += 1
+        return min(self.took) if self.runs % LAST else 0
 
     def _going(self) -> Tensor:
         """Items that are not done."""
