@@ -120,7 +120,8 @@ def group(rows: Tensor, items: int) -> Tensor:
     tensor([[0, 1, 2],
             [3, 4, 5]])
     """
-    return rows.view(items, -1, *rows.shape[1:]) if items else rows.unsqueeze(1)
+    each = len(rows) // max(items, 1)
+    return rows.view(items, each, *rows.shape[1:]) if items else rows.unsqueeze(1)
 
 
 def ungroup(fixed: Tensor, rows: int) -> Tensor:

@@ -54,10 +54,15 @@ typedef struct {
   i64 path, symbol, place;
 } Way;
 
+/* Whether a way comes before another. What is no number comes first: it is not to go unseen. */
+static int before_(const Way *one, const Way *other) {
+  return other->path < 0 || one->rank > other->rank || (isnan(one->rank) && !isnan(other->rank));
+}
+
 static void insert_way_(Way *ways, i64 width, Way way) {
   i64 k = width - 1;
-  if (way.rank <= ways[k].rank && ways[k].path >= 0) return; /* what is no number is kept: it is not to go unseen */
-  for (; k > 0 && (ways[k - 1].path < 0 || !(way.rank <= ways[k - 1].rank)); k--) ways[k] = ways[k - 1];
+  if (!before_(&way, ways + k)) return;
+  for (; k > 0 && before_(&way, ways + k - 1); k--) ways[k] = ways[k - 1];
   ways[k] = way;
 }
 

@@ -131,6 +131,7 @@ void walk(const float *gates, const i64 *counts, const void *weights, const floa
   i64 wide = (c ? 4 : 3) * size;
   for (i64 t = 0; t < steps && counts[t]; t++, gates += rows * wide, hs += rows * size) {
     i64 many = counts[t];
+    if (many * wide * size < MUCH) threads = 1; /* rows become fewer */
     multiply(h, size, 1, weights, bias, scales, offsets, past, wide, kind, many, size, words, wide, threads);
     if (c) lstm(gates, wide, 0, 0, past, wide, c, size, 0, 0, hs, size, c, size, many, size, threads);
     else gru(gates, wide, 0, 0, past, wide, h, size, 0, 0, hs, many, size, threads);

@@ -56,7 +56,7 @@ class _Entropy(torch.autograd.Function):
         xs, by, learns = features.to(kind).contiguous(), weight.to(kind), any(ctx.needs_input_grad)
         rows = max(1, SCORES.get(xs.device.type, 1 << 22) // len(weight))
         sums = torch.zeros(2, dtype=full(kind), device=xs.device)
-        slope, back = _sloper(weight, bias, smoothing, by), _back(by)
+        slope, back = _sloper(weight, bias, smoothing, by), _back(by) if learns else None
         dx, grads = (
             torch.empty_like(xs),
             [torch.zeros_like(t) for t in (weight, bias) if not len(xs)],
@@ -65,7 +65,7 @@ class _Entropy(torch.autograd.Function):
             x, y = xs[begin : begin + rows], targets[begin : begin + rows]
             slopes, heard = slope(x, y)
             sums += heard
-            if learns:
+            if back is not None:
                 into = dx[begin : begin + rows]
                 back(slopes, into)
                 more = [outer(slopes, x).to(weight.dtype), total(slopes).to(bias.dtype)]
@@ -84,7 +84,7 @@ class _Entropy(torch.autograd.Function):
 
 def _back(by: Tensor) -> Callable[[Tensor, Tensor], object]:
     """Where the gradient of scores goes on to that of features."""
-    if tiled(by):
+    if tiled(by, len(by)):
         product = laid(by.t(), None, low=False)
         return lambda slopes, into: into.copy_(product(slopes))
     if has_native(by.device, by.dtype):

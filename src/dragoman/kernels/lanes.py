@@ -19,6 +19,7 @@ from dragoman.kernels.packed import Precision, Product, packed
 
 BLOCK = 64  # results that stand together
 KINDS: dict[Precision, int] = {"fp32": 0, "bf16": 1, "int8": 2}
+DEEPEST = 1 << 15  # numbers of a row whose products, as whole numbers, can be summed
 TINY = 1e-30  # rows of smaller numbers are nothing
 
 logger = logging.getLogger("dragoman")
@@ -31,7 +32,8 @@ def still(weight: Tensor, bias: Tensor | None, precision: Precision = "fp32") ->
     >>> still(weight, None)(x)
     tensor([[3., 7.]])
     """
-    if has_native(weight.device, weight.dtype) and precision in (found := ways()):
+    can = weight.size(1) <= DEEPEST and has_native(weight.device, weight.dtype)
+    if can and precision in (found := ways()):
         return found[precision](weight, bias, precision)
     return packed(weight, bias, precision)
 
@@ -82,7 +84,7 @@ class Still:
         """As `native.pick` of the product."""
         count, parts = min(count, self.results), torch.get_num_threads()
         values, sums = x.new_empty(parts, len(x), count), x.new_empty(parts, len(x), 2)
-        places = torch.empty(parts, len(x), count, dtype=torch.long)
+        places = x.new_empty(parts, len(x), count, dtype=torch.long)
         x = x if x.stride(1) == 1 else x.contiguous()
         rooms = rule, values, places, sums
         native.call("best", x, x.stride(0), *self._lead(), *rooms, *self._sizes(x), count)
@@ -102,7 +104,7 @@ class Lanes(Still):
 
     def laid(self, weight: Tensor, precision: Precision) -> Tensor:
         each = (1, 2, 4)[KINDS[precision]]  # numbers in four bytes
-        weight = pad(weight, (0, -weight.size(1) % each, 0, -len(weight) % BLOCK))
+        weight = pad(weight.contiguous(), (0, -weight.size(1) % each, 0, -len(weight) % BLOCK))
         if precision == "int8":
             weight = self._whole(weight)
             self.offsets = weight.sum(1, dtype=torch.int32) * 128
@@ -135,8 +137,8 @@ class Tiles(Still):
         numbers, digits = 32 if precision == "bf16" else 64, 3 if precision == "fp32" else 1
         panels = -(-len(weight) // BLOCK) * (BLOCK // 16)
         words = -(-weight.size(1) // numbers) * 16 * digits
-        out = torch.empty(panels, 64 * words, dtype=torch.uint8)
-        self.scales = torch.empty(16 * panels)
+        out = weight.new_empty(panels, 64 * words, dtype=torch.uint8)
+        self.scales = weight.new_empty(16 * panels)
         sizes = self.kind, *weight.shape, panels, words
         native.call("lay", weight, *weight.stride(), out, self.scales, *sizes)
         return out
@@ -162,6 +164,11 @@ def ways() -> dict[Precision, type[Still]]:
 
 def _agrees(way: type[Still], precision: Precision) -> bool:
     """Whether a small product is what it should be."""
+    with torch.no_grad(), torch.autocast("cpu", enabled=False):
+        return _close(way, precision)
+
+
+def _close(way: type[Still], precision: Precision) -> bool:
     numbers = torch.arange(90 * 70, dtype=torch.float32).sin()
     weight, x = numbers.view(90, 70), numbers.flip(0)[: 40 * 70].view(40, 70)
     error = {"fp32": 1e-5, "bf16": 0.02, "int8": 0.05}[precision]

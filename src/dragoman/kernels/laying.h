@@ -64,7 +64,7 @@ INLINE void lay_row_(int kind, const float *x, i64 real, __m512 by, char *to) {
 /* A word of each of 16 rows from the rth on, digit by digit, from columns. */
 INLINE void lay_words_(int kind, const Matrix *m, i64 r, i64 k, __m512 by, char *to) {
   int each = kind == BFLOAT16 ? 2 : 4, digits = kind == FLOAT32 ? 3 : 1;
-  __m512i words[3] = {_mm512_setzero_si512(), words[0], words[0]};
+  __m512i none = _mm512_setzero_si512(), words[3] = {none, none, none};
   for (int j = each - 1; j >= 0; j--) {
     __mmask16 there = k + j < m->size ? first_(m->many - r) : 0;
     __m512 x = _mm512_maskz_loadu_ps(there, m->at + (k + j) * m->column + r);

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dragoman.kernels.choice import has_native
-from dragoman.kernels.lanes import Tiles, ways
+from dragoman.kernels.lanes import DEEPEST, Tiles, ways
 from dragoman.kernels.packed import Precision, Product, packed
 from dragoman.kernels.widths import spread, wide
 
@@ -98,7 +98,7 @@ class _Biased(torch.autograd.Function):
 
 def times(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x Wᵀ + b: x (N, in), W (out, in) or its transpose without gaps."""
-    if len(x) >= MANY and tiled(x):
+    if len(x) >= MANY and tiled(x, x.size(1)):
         return Tiles(weight, bias, "fp32")(x)
     return _onednn(x, weight, bias)
 
@@ -116,16 +116,16 @@ def _dense(weight: Tensor) -> Tensor:
 def outer(grads: Tensor, inputs: Tensor) -> Tensor:
     """The gradient of a weight (out, in), from those of its results (N, out) and its inputs."""
     wide, size = grads.size(1), inputs.size(1)
-    if wide * size >= MANY * (wide + size) and len(grads) >= MANY and tiled(grads):
+    if wide * size >= MANY * (wide + size) and len(grads) >= MANY and tiled(grads, len(grads)):
         return Tiles(inputs.contiguous().t(), None, "fp32")(grads.contiguous().t())
     if has_native(grads.device, grads.dtype) and len(grads):
         return _onednn(_dense(grads).t(), _dense(inputs).t())
     return grads.t() @ inputs
 
 
-def tiled(x: Tensor) -> bool:
-    """Whether tiles multiply numbers of this type."""
-    return has_native(x.device, x.dtype) and ways().get("fp32") is Tiles
+def tiled(x: Tensor, deep: int) -> bool:
+    """Whether tiles multiply numbers of this type, and sum so many of their products."""
+    return deep <= DEEPEST and has_native(x.device, x.dtype) and ways().get("fp32") is Tiles
 
 
 def total(rows: Tensor) -> Tensor:
@@ -135,7 +135,7 @@ def total(rows: Tensor) -> Tensor:
 
 def laid(weight: Tensor, bias: Tensor | None, low: bool) -> Product:
     """x Wᵀ + b with weights laid out for many small products."""
-    if not low and tiled(weight):
+    if not low and tiled(weight, weight.size(1)):
         return Tiles(weight, bias, "fp32")
     precision: Precision = "bf16" if low else "fp32"
     return packed(weight, bias, precision)

@@ -117,7 +117,7 @@ void multiply(const float *x, i64 stride, i64 step, const void *weights, const f
 }
 
 INLINE __m512 exp_(__m512 x) { /* as exp_ of native.h */
-  x = _mm512_max_ps(x, _mm512_set1_ps(-87.0f));
+  x = _mm512_max_ps(_mm512_set1_ps(-87.0f), x); /* the second of them where one is no number */
   __m512 whole = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), 8);
   __m512 rest = _mm512_fnmadd_ps(whole, _mm512_set1_ps(0.693359375f), x);
   rest = _mm512_fmadd_ps(whole, _mm512_set1_ps(2.12194440e-4f), rest);
@@ -154,7 +154,7 @@ INLINE void absorb_(Found *found, const float *x, i64 first, i64 begin, i64 end)
     *found->sum *= expf(*found->top - top);
     *found->top = top;
   }
-  __m512 off = _mm512_set1_ps(*found->top);
+  __m512 off = _mm512_set1_ps(*found->top > -INFINITY ? *found->top : 0);
   __m512 e = _mm512_add_ps(exp_(_mm512_sub_ps(x0, off)), exp_(_mm512_sub_ps(x1, off)));
   e = _mm512_add_ps(e, _mm512_add_ps(exp_(_mm512_sub_ps(x2, off)), exp_(_mm512_sub_ps(x3, off))));
   *found->sum += _mm512_reduce_add_ps(e);
@@ -192,6 +192,7 @@ void best(const float *x, i64 stride, const void *weights, const float *bias, co
   for (i64 n = 0; n < rows; n++) {
     Found all = {sums + 2 * n, sums + 2 * n + 1, values + n * count, places + n * count, count};
     for (i64 at = rows + n; at < threads * rows; at += rows) {
+      if (sums[2 * at + 1] == 0) continue; /* a thread without a block */
       float top = sums[2 * at] > *all.top ? sums[2 * at] : *all.top;
       *all.sum = *all.sum * expf(*all.top - top) + sums[2 * at + 1] * expf(sums[2 * at] - top);
       *all.top = top;

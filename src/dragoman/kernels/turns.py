@@ -11,6 +11,8 @@ from dragoman.core import BOS
 from dragoman.kernels import native
 from dragoman.kernels.lanes import Still
 
+MUCH = 1 << 22  # products of two numbers for which it is worth waking other threads
+
 
 class Traced(NamedTuple):
     """The best n paths of each item, best first."""
@@ -31,26 +33,28 @@ class Turns:
         self.count, self.items, self.divisors = 1, len(least), divisors
         self.least, self.most = least.long().contiguous(), most.long().contiguous()
         rows, log = self.items * width, (self.steps, self.items, width)
-        self.alive = torch.arange(self.items)
-        self.tokens = torch.full((rows,), BOS)
-        self.lengths, self.rows = torch.zeros_like(self.tokens), torch.zeros_like(self.tokens)
-        self.lead, self.last = torch.zeros_like(self.alive), torch.zeros_like(self.alive)
-        self.scores, self.done = torch.zeros(rows), torch.zeros(rows, dtype=torch.bool)
-        self.parents = torch.empty(log, dtype=torch.int32)
-        self.written, self.gains = torch.empty_like(self.parents), torch.empty(log)
-        self.final, self.final_lengths = torch.zeros(rows), torch.zeros_like(self.tokens)
-        self.left = torch.zeros(2, dtype=torch.long)
+        zeros, whole, empty = output.bias.new_zeros, self.least.new_zeros, output.bias.new_empty
+        self.alive = self.least.new_ones(self.items).cumsum(0) - 1
+        self.tokens, self.lengths, self.rows = whole(rows) + BOS, whole(rows), whole(rows)
+        self.lead, self.last = whole(self.items), whole(self.items)
+        self.scores, self.done = zeros(rows), zeros(rows, dtype=torch.bool)
+        self.parents, self.gains = empty(log, dtype=torch.int32), empty(log)
+        self.written = torch.empty_like(self.parents)
+        self.final, self.final_lengths = zeros(rows), whole(rows)
+        self.left = whole(2)
         self.laid: tuple[int, Tensor] | None = None
         self._make_room(rows)
 
     def _make_room(self, rows: int) -> None:
         """For what a step finds before it is set against each other."""
-        output, self.threads = self.output, torch.get_num_threads()
+        output, empty = self.output, self.output.bias.new_empty
+        much = rows * output.size * output.results >= MUCH
+        self.threads = torch.get_num_threads() if much else 1
         self.ways = min(self.width, output.results)
-        self.some, self.rule = torch.empty(rows, output.size), torch.empty(rows, dtype=torch.uint8)
-        self.values = torch.empty(self.threads, rows, self.ways)
-        self.symbols = torch.empty(self.values.shape, dtype=torch.long)
-        self.sums, self.going = torch.empty(self.threads, rows, 2), torch.empty_like(self.tokens)
+        self.some, self.rule = empty(rows, output.size), empty(rows, dtype=torch.uint8)
+        self.values, self.sums = empty(self.threads, rows, self.ways), empty(self.threads, rows, 2)
+        self.symbols = torch.empty_like(self.values, dtype=torch.long)
+        self.going = torch.empty_like(self.tokens)
 
     def take(self, features: Tensor, time: int) -> tuple[int, int]:
         """All paths go on by a symbol, from what the output layer reads (N, F). How many paths are
@@ -64,13 +68,14 @@ class Turns:
         going, over = self.left.tolist()
         return going, over
 
-    def _lay(self, features: Tensor) -> Tensor:
-        """As `beams.c` reads it."""
+    def _lay(self, features: Tensor | None) -> Tensor:
+        """As `beams.c` reads it; without features, for `trace`."""
         output = self.output
         given: list[Tensor | int | None] = [output.weights, output.bias]
         given += [output.scales, output.offsets]
         given += [output.kind, output.size, output.words, output.results]
-        given += [features, features.stride(0), self.items, self.count, self.ways, self.width]
+        given += [features, 0 if features is None else features.stride(0)]
+        given += [self.items, self.count, self.ways, self.width]
         given += [self.alive, self.least, self.most]
         given += [self.tokens, self.lengths, self.rows, self.lead, self.scores, self.done]
         given += [self.some, self.values, self.sums, self.symbols, self.going, self.rule]
@@ -94,9 +99,10 @@ class Turns:
     def trace(self, steps: int, count: int) -> Traced:
         """The best paths, followed to the start, after so many steps."""
         items, count = len(self.least), min(count, self.width)
-        tokens = torch.empty(items, count, steps, dtype=torch.long)
-        rows, gains = tokens.new_empty(steps, items, count), torch.empty(tokens.shape)
-        scores = torch.empty(items, count)
-        assert self.laid is not None
-        native.call("trace", self.laid[1], steps, count, tokens, gains, rows, scores)
+        tokens = self.tokens.new_empty(items, count, steps)
+        rows, gains = tokens.new_empty(steps, items, count), self.gains.new_empty(tokens.shape)
+        scores = self.scores.new_empty(items, count)
+        if count:
+            laid = self._lay(None) if self.laid is None else self.laid[1]
+            native.call("trace", laid, steps, count, tokens, gains, rows, scores)
         return Traced(tokens, gains, rows, scores)

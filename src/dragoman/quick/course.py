@@ -24,6 +24,7 @@ from dragoman.search.courses import Best
 
 NEAR = 2**20  # scores that stay near a CPU until they are looked at
 LONG = 256  # annotations of longer sources are summed first and multiplied then
+LONGEST = 2048  # the same in less precision, where it makes a difference beyond rounding
 
 
 class Held(NamedTuple):
@@ -154,7 +155,8 @@ class Quick:
     def begin(self, enc: Encoded) -> "Course":
         """A search over these sources."""
         keys = values = enc.memory.contiguous()
-        folded = self.look is not None and enc.memory.size(1) <= LONG
+        longest = LONG if self.precision == "fp32" else LONGEST
+        folded = self.look is not None and enc.memory.size(1) <= longest
         if self.look is not None:
             keys = _each(self.keys, enc.memory)
         if folded:

@@ -29,7 +29,8 @@ class Words:
     def __call__(self, tokens: Tensor) -> Tensor:
         """(N,) -> (N, G + R)."""
         if self.rows is None and self.small and self.price <= 0:
-            self.rows = self.table()
+            with native.unnoted():
+                self.rows = self.table()
         if self.rows is not None:
             return _rows(self.rows, tokens)
         self.took(len(tokens))

@@ -52,7 +52,7 @@ def _beam(
             looks[-1].weights.append(weights.clone())
         count = turns.count
         over = turns.take(features, time)[1]
-        if over == turns.items:
+        if over == turns.items or time + 1 == steps:
             break
         if over * WORTH >= turns.items or count != width:
             walk = walk.on(over)
@@ -78,7 +78,8 @@ def _seen(every: list[Looks], rows: Tensor) -> Tensor:
     found = torch.zeros(items, count, steps, size)
     for looks in every:
         here = slice(looks.first, looks.first + len(looks.weights))
-        each = torch.stack(looks.weights).view(-1, len(looks.items), looks.each, size)
+        shape = len(looks.weights), len(looks.items), looks.each, size
+        each = torch.stack(looks.weights).view(shape)
         mine = rows[here][:, looks.items][..., None].expand(-1, -1, -1, size)
         found[looks.items, :, here] = each.gather(2, mine).permute(1, 2, 0, 3)
     return found
