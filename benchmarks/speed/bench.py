@@ -253,10 +253,12 @@ def write(report: dict[str, Any], path: Path) -> None:
 
 
 def _processor() -> str:
+    """By its name, and by its family, which tells AMD's apart: 25 is Zen 3 and 4, 26 is Zen 5."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
+        found = dict(map(str.strip, line.split(":", 1)) for line in lines if ":" in line)
+        return f"{found['model name']}, family {found['cpu family']}"
+    except (OSError, KeyError):
         return platform.processor() or platform.machine()
 
 

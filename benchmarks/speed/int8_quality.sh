@@ -19,8 +19,8 @@ gunzip -c "$data/test_2016_flickr.en.gz" | tr '[:upper:]' '[:lower:]' > "$work/r
 for beam in 1 5; do
   for precision in fp32 bf16 int8; do
     dragoman predict "$model" "$work/source" --beam "$beam" --precision "$precision" --batch-size 64 > "$work/$precision.$beam"
-    echo "beam $beam, $precision: $(dragoman evaluate --hyp "$work/$precision.$beam" --ref "$work/reference" --metric bleu |
-      grep -i bleu | head -1), $(cmp -s "$work/fp32.$beam" "$work/$precision.$beam" && echo all lines equal ||
-      { diff "$work/fp32.$beam" "$work/$precision.$beam" || true; } | grep -c '^>') of $(wc -l < "$work/source") lines differ from fp32"
+    bleu=$(dragoman evaluate --hyp "$work/$precision.$beam" --ref "$work/reference" --metric bleu | awk '$1 == "BLEU" {print $2; exit}')
+    other=$({ diff "$work/fp32.$beam" "$work/$precision.$beam" || true; } | grep -c '^>' || true)
+    echo "beam $beam, $precision: BLEU $bleu, $other of $(wc -l < "$work/source") lines differ from fp32"
   done
 done

@@ -107,9 +107,7 @@ def plot(report: dict[str, Any], path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    orders = [
-        o for o in report["orders"] if o.startswith(("greedy", "beam")) and "letters" not in o
-    ]
+    orders = [o for o in report["orders"] if o.startswith(("greedy", "beam")) and o[-1].isdigit()]
     orders.sort(key=lambda o: (o.partition(",")[0], int(o.split()[-1])))
     figure, axes = plt.subplots(figsize=(10, 5))
     width = 0.84 / len(SHOWN)
@@ -162,13 +160,12 @@ def peers() -> list[str]:
 
 
 def more(path: Path) -> list[str]:
-    """What was measured on another machine, or with other sizes."""
+    """What was measured on another machine."""
     report = json.loads(path.read_text("utf-8"))
-    about = (
-        f"On another machine ({report['machine']}, without bf16, {report['when']}); WMT size is "
-    )
-    about += "32,000 words, embeddings of 640 and a decoder of 1024 "
-    about += f"(`bench.py --out benchmarks/speed/results/{path.name}`, single orders by `--only`):"
+    low = any(name.endswith("bf16") for found in report["orders"].values() for name in found)
+    about = f"On another machine ({report['machine']}{'' if low else ', without bf16'}, "
+    about += f"{report['when']}, and what it says of Dragoman is of that day"
+    about += f"; `bench.py --out benchmarks/speed/results/{path.name}`, single orders by `--only`):"
     made = ["", about, "", *ratios(report, FIRST), "", "As the recipes have it:", ""]
     return [*made, *ratios(report, OWN), "", *table(report)]
 

@@ -27,7 +27,10 @@ WORDS, LENGTH, ROUNDS = 8000, 15, 3
 PRODUCTS = ("_linear_pointwise", "outer", "torch.mm", "torch.addmm", "torch.bmm")  # in training
 NATIVE = {
     "turn": "output layer, log Σ exp, best symbols and paths",
-    "multiply": "other products, the encoder's among them",
+    "multiply": "other products",
+    "walk": "the encoder's recurrence, its products included",
+    "gather": "rows of tables and of states",
+    "trace": "paths followed back",
     "look": "attention",
     "look_back": "attention, backward",
     "gru": "cells",
@@ -125,6 +128,7 @@ def show(title: str, found: dict[str, Counter[str]]) -> None:
     names = list(dict.fromkeys(n for one in found.values() for n, _ in one.most_common()))
     names = [n for n in names if n not in ("all", "everything else")]
     print(f"| {title} | " + " | ".join(found) + " |\n" + "|---" * (len(found) + 1) + "|")
+    names = [name for name in names if any(one[name] >= 0.5 for one in found.values())]
     for name in [*names, "everything else", "all"]:
         print(f"| {name} | " + " | ".join(f"{one[name]:.0f}" for one in found.values()) + " |")
     print(flush=True)
