@@ -513,3 +513,14 @@ def test_a_changed_search_is_kept_in_the_model(verb: Callable, pairs: Path, tmp_
     tree = over(SPEEDY, search={"beam": 2, "n_best": 2})
     assert verb("train", pairs, "-o", tmp_path / "m", "-q", *settings(tree)).code == 0
     assert "\t" in verb("predict", tmp_path / "m", stdin=b"abc\n").out
+
+
+def test_no_compiler_is_imported_to_read_a_model(tmp_path: Path) -> None:
+    """torch's takes longer to import than all else together."""
+    config = {"train": {"max_steps": 1}, "data": {"dev_rows": 1}}
+    dragoman.train([("ab", "ba"), ("cd", "dc")] * 4, tmp_path / "m", config=config, quiet=True)
+    code = f"import sys, dragoman; dragoman.load({str(tmp_path / 'm')!r})('ab')\n"
+    code += "from dragoman.cli import main; main(['recipes'], standalone_mode=False)\n"
+    code += "sys.exit('torch._dynamo' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -23,7 +23,7 @@ from dragoman.data.fields import Field, TextField
 from dragoman.data.senses import FIELDS
 from dragoman.disk import make_folder, partial, put, settle_folder
 from dragoman.errors import UserError
-from dragoman.model import Model, build
+from dragoman.model import Model, build, sketch
 
 FORMAT = 1  # raised when an older Dragoman could not read what this one writes
 MANIFEST, WEIGHTS, CONFIG = "manifest.json", "model.safetensors", "config.yaml"
@@ -177,8 +177,8 @@ def load_model(folder: Path, device: str | torch.device = "cpu") -> Loaded:
     config = load_config(read, folder)
     fields = load_fields(read, config)
     weights, sizes = unpack(read(WEIGHTS), folder / WEIGHTS), fields.source_sizes
-    with torch.device("meta"):  # a config may claim any size: nothing is allocated for it yet
-        compare(build(config.model, sizes, fields.target.size), weights, folder / WEIGHTS)
+    claimed = sketch(config.model, sizes, fields.target.size)  # perhaps larger than all memory
+    compare(claimed, weights, folder / WEIGHTS)
     model = build(config.model, sizes, fields.target.size)
     restore(model, weights, folder / WEIGHTS)
     return Loaded(config, fields, model.to(device).eval())

@@ -6,6 +6,7 @@ from typing import Annotated, Any, NamedTuple
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from dragoman.attention import AttentionSpec
 from dragoman.core import BOS, Encoded, Padded, Pair, Source, State, Step, StepFn, tree_map
@@ -244,6 +245,31 @@ def build(spec: ModelSpec, sources: tuple[int, ...], target: int) -> Model:
         for parameter in model.parameters():
             nn.init.uniform_(parameter, -spec.init, spec.init)
     return model
+
+
+class _Undrawn(TorchFunctionMode):
+    """No number is drawn where there is no memory: torch would import its compiler for that, which
+    takes longer than to read a model.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        given = kwargs or {}
+        if func in (nn.init.normal_, Tensor.normal_):
+            return args[0] if args else given["tensor"]
+        return func(*args, **given)
+
+
+def sketch(spec: ModelSpec, sources: tuple[int, ...], target: int) -> Model:
+    """What `build` would make, without memory for its weights.
+
+    >>> model = sketch(ModelSpec(), sources=(10**9,), target=10**9)
+    >>> next(model.parameters()).shape[0]
+    1000000000
+    """
+    with torch.device("meta"), _Undrawn():
+        return build(spec, sources, target)
 
 
 def _check_head(spec: ModelSpec, columns: int) -> None:

@@ -12,17 +12,14 @@ from dragoman.errors import UserError
 @click.command()
 def recipes() -> None:
     """List the recipes: name, parameters, paper, and what they are."""
-    import torch
-
     from dragoman.config import resolve
-    from dragoman.model import build
+    from dragoman.model import sketch
     from dragoman.recipes import recipe, recipe_names
 
     width = max(map(len, recipe_names()))
     for name in recipe_names():
         known = recipe(name)
-        with torch.device("meta"):
-            model = build(resolve(name).model, known.sources, known.target)
+        model = sketch(resolve(name).model, known.sources, known.target)
         millions = sum(p.numel() for p in model.parameters()) / 1e6
         click.echo(f"{name:<{width}} {millions:7.1f} M   {known.paper}: {known.line}")
 

@@ -71,7 +71,8 @@ class Still(Decoder):
         if attention is not None:  # one learned question to the whole source (Yang et al. 2016)
             self.attention = make_attention(attention, source.memory, source.memory)
             if spec.pool == "attention":
-                self.question = nn.Parameter(torch.randn(source.memory) * source.memory**-0.5)
+                self.question = nn.Parameter(torch.empty(source.memory))
+                nn.init.normal_(self.question, std=source.memory**-0.5)
             else:
                 self.asks = nn.Linear(source.summary, source.memory)
 
