@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from dragoman.config import SearchSpec
 from dragoman.decode import Asked
 from dragoman.errors import DragomanError
+from dragoman.memory import hold
 from dragoman.predict import CHUNK, Input, Prediction, Predictor, load
 
 AHEAD = 2  # windows of inputs in hand for each process
@@ -64,6 +65,7 @@ def _begin(order: Order) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
+    hold()
     predictor = load(order.folder, order.device, **order.helpers)
     predictor.on_bad = order.on_bad
     _at_work[:] = [(predictor, order)]

@@ -50,9 +50,11 @@ from dragoman.errors import UserError
 def predict(model: Path, inputs: str, batch_size: int, device: str, **given: Any) -> None:
     """Answer each line of INPUTS (default: stdin) with one line on stdout."""
     from dragoman.inputs import known_columns
+    from dragoman.memory import hold
     from dragoman.output import unanswered
     from dragoman.shards import Task
 
+    hold()
     how = {name: given.pop(name) for name in ("jobs", "stream", "output", "shard", "engine")}
     helpers = {name: given.pop(name) for name in ("others", "lm", "dictionary", "precision")}
     columns, required, layout, on_bad = (
