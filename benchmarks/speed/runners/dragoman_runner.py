@@ -24,6 +24,7 @@ FLAGS = set(sys.argv[1:])
 
 class Runner:
     def __init__(self, size: Sizes) -> None:
+        hold()  # as `dragoman train` and `dragoman predict` do
         luong = "luong" in FLAGS
         tree: dict[str, Any] = {
             "encoder": {"embedding": size.embedding, "hidden": size.hidden // 2},
@@ -44,7 +45,6 @@ class Runner:
             self.model.quick = lambda: None
 
     def train(self, given: torch.Tensor, target: torch.Tensor) -> None:
-        hold()  # as `dragoman train` does
         self.model.train()
         with torch.autocast("cpu", torch.bfloat16, enabled="bf16" in FLAGS):
             loss, _ = self.model.loss(Padded(given, given != PAD), Padded(target, target != PAD))
