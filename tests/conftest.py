@@ -4,7 +4,7 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ import torch
 
 import dragoman
 from browser import browser, open_tab, tab  # noqa: F401 (fixtures)
+from dragoman import memory
 from dragoman.cli import main
 from small import TEXT_LM, TREE, reversals, words
 
@@ -35,6 +36,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "shared" in item.keywords:
             item.add_marker(pytest.mark.skip(reason=f"{SHARED} is not there"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _memory() -> Iterator[None]:
+    """Commands that run in this process leave its memory as it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "hold", lambda: False)
+        yield
 
 
 class Ran(NamedTuple):

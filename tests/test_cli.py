@@ -520,7 +520,7 @@ def test_no_compiler_is_imported_to_read_a_model(tmp_path: Path) -> None:
     config = {"train": {"max_steps": 1}, "data": {"dev_rows": 1}}
     dragoman.train([("ab", "ba"), ("cd", "dc")] * 4, tmp_path / "m", config=config, quiet=True)
     code = f"import sys, dragoman; dragoman.load({str(tmp_path / 'm')!r})('ab')\n"
-    code += "from dragoman.cli import main; main(['recipes'], standalone_mode=False)\n"
+    code += "from dragoman.cli import cli; cli.main(['recipes'], standalone_mode=False)\n"
     code += "sys.exit('torch._dynamo' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -14,7 +14,7 @@ from dragoman import load, quick, search, train
 from dragoman.attention import AttentionSpec
 from dragoman.cells import StackSpec, make_cell
 from dragoman.config import TrainSpec
-from dragoman.core import BOS, PAD, Padded, leaves, move, tree_map
+from dragoman.core import BOS, PAD, Hypotheses, Padded, leaves, move, tree_map
 from dragoman.data.batches import Batch, Examples, Ragged
 from dragoman.decoders import RecurrentSpec
 from dragoman.device import pick_device
@@ -307,8 +307,57 @@ def test_compiled_searches_equal_the_plain_code() -> None:
     import interpreted_search
 
     pick_device("cuda")
+    assert not interpreted_search.products("cuda")
     assert not interpreted_search.beams("cuda")
     assert not interpreted_search.steps("cuda")
+
+
+@pytest.mark.parametrize("feed", [True, False])
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_searches_of_a_few_rows_are_those_of_many(
+    cell: str, feed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels that begin before others end, and products of their own, in graphs."""
+    from dragoman.kernels import fused_thin
+    from dragoman.quick import fused
+
+    pick_device("cuda")
+    torch.manual_seed(0)
+    look = {"score": "bilinear", "when": "after", "feed": True} if feed else {"size": 64}
+    spec = ModelSpec(
+        encoder=TextSpec(cell=cell, embedding=64, hidden=64),
+        attention=AttentionSpec(**look),
+        decoder=RecurrentSpec(cell=cell, hidden=64, readout_size=64),
+        head=VocabularySpec(embedding=64),
+    )
+    model = build(spec, (90,), 90).cuda().eval()
+    model.search_in("bf16")
+    with torch.no_grad():
+        model.head.weight.mul_(6)  # sharp choices
+    given = [torch.randint(4, 90, (2, 8)) for _ in range(3)]
+    sources = [move(Padded(ids, ids > 0), torch.device("cuda")) for ids in given]
+    limits = search.Limits(torch.tensor([9, 15]), torch.tensor([15, 15]))
+    ask = {"width": 5, "rank": search.Rank(1.0)}
+
+    def found() -> list[Hypotheses]:
+        model.kept.forget()
+        with torch.inference_mode():
+            rails = model.rails()
+            turns = [
+                search.recorded_beam(rails, sources[i], limits, **ask) for i in (0, 0, 1, 2, 0)
+            ]
+            graphs = rails.graphs.values()
+        assert {one.start.__name__ for one in graphs} == {"replay"}
+        return turns[1:]
+
+    close = found()
+    monkeypatch.setattr(fused, "suits", lambda rows, weight: False)
+    monkeypatch.setattr(fused_thin, "_chains", lambda device: False)
+    for one, two in zip(close, found(), strict=True):
+        assert torch.allclose(one.scores, two.scores, rtol=0.05)
+        assert (one.tokens == two.tokens).float().mean() > 0.5  # near-ties part ways
+    assert torch.equal(close[0].tokens, close[3].tokens)
+    assert not torch.equal(close[0].tokens, close[1].tokens)
 
 
 @pytest.mark.parametrize("name", [name for name, spec in FEW.items() if spec.attention])

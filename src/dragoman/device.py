@@ -1,12 +1,16 @@
 """Where the work is done."""
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 
 from dragoman.errors import UserError
+
+_lock = threading.Lock()
+_recorders: list[bool] = []  # of graphs, in whatever threads: whether garbage was collected before
 
 
 def pick_device(name: str) -> torch.device:
@@ -25,13 +29,18 @@ def pick_device(name: str) -> torch.device:
 
 @contextmanager
 def recording() -> Iterator[None]:
-    """While a CUDA graph is recorded nobody collects garbage: an old graph that is freed meanwhile
-    spoils the new one.
+    """While CUDA graphs are recorded nobody collects garbage: an old graph that is freed meanwhile
+    spoils a new one.
     """
-    collects = gc.isenabled()
-    gc.disable()
+    with _lock:
+        _recorders.append(gc.isenabled())
+        gc.disable()
     try:
         yield
     finally:
-        if collects:
-            gc.enable()
+        with _lock:
+            collected = _recorders.pop()
+            if _recorders:  # as it was before the first of them
+                _recorders[0] |= collected
+            elif collected:
+                gc.enable()

@@ -16,6 +16,8 @@ from dragoman.model import Carried
 
 # the last are what oneDNN says when it gets no memory
 SAID = ("allocate memory", "not enough memory", "out of memory", "bad_alloc", "could not create a")
+_held: list[bool] = []  # whether this process keeps memory, call by call
+MAPPED, TRIM = -3, -1  # M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of malloc.h
 
 
 def hold() -> bool:
@@ -23,16 +25,23 @@ def hold() -> bool:
 
     glibc gives large blocks back, and the system clears each of their pages anew: up to a tenth
     of a step. Another allocator, or one that somebody has set up by its variables, stays as it is.
+    This is for processes of Dragoman's own: others may want their memory back.
     """
-    if any(name.startswith("MALLOC_") for name in os.environ):
+    told = "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", "")
+    if told or any(name.startswith("MALLOC_") for name in os.environ):
         return False
-    trim, mapped = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
-    return all(_told("mallopt", what, 2**31 - 1) for what in (trim, mapped))
+    kept = any(_told("mallopt", MAPPED, size) for size in (2**31 - 1, 2**25))  # the latter: old
+    _held.append(kept and _told("mallopt", TRIM, 2**31 - 1))
+    return _held[-1]
 
 
-def let_go() -> bool:
-    """Give back what is kept and not in use. Whether there was anything."""
-    return _told("malloc_trim", 0)
+def let_go() -> None:
+    """Give back what was kept and is not in use, now and from now on."""
+    if not any(_held):
+        return
+    for what in (MAPPED, TRIM):
+        _told("mallopt", what, 2**17)
+    _told("malloc_trim", 0)
 
 
 def _told(name: str, *given: int) -> bool:

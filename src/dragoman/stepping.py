@@ -19,7 +19,7 @@ from dragoman.graphs import LOOK_EVERY, Recorder, give_up, heal, recordable
 from dragoman.halves import Halves
 from dragoman.kernels.choice import logger, using
 from dragoman.kernels.packed import has_bf16
-from dragoman.memory import complaint, hold, joined, let_go, parted, starved
+from dragoman.memory import complaint, joined, let_go, parted, starved
 from dragoman.model import Carried, Model
 from dragoman.objectives import Aims, Loss
 from dragoman.optimizers import make_optimizer
@@ -55,8 +55,6 @@ class Stepper:
         )
         if spec.precision == "bf16" and device.type == "cpu" and not has_bf16():
             logger.warning("train.precision=bf16: this processor has no bf16, fp32 is faster")
-        if device.type == "cpu":
-            hold()
         with using(spec.kernel):
             records = recordable(spec.optimizer, device)
         self.optimizer = make_optimizer(spec, model.parameters(), records)

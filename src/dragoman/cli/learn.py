@@ -59,6 +59,7 @@ def train(
 
     from dragoman.config import assign, dump, resolve
     from dragoman.guess import guess
+    from dragoman.memory import hold
     from dragoman.progress import Reporter
     from dragoman.training import begun, run
 
@@ -86,14 +87,9 @@ def train(
     if rest["print_config"] and (past := begun(output, changes)):
         click.echo(dump(past.config), nl=False)
         return
-    run(
-        settled,
-        output,
-        reporter,
-        changes=changes,
-        resume=rest["resume"],
-        overwrite=rest["overwrite"],
-    )
+    hold()
+    how = {name: rest[name] for name in ("resume", "overwrite")}
+    run(settled, output, reporter, changes=changes, **how)
     reporter.say(f"done: {output}   try: dragoman predict {output}")
 
 

@@ -80,6 +80,7 @@ def _thin(
 def thin(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor) -> None:
     """x Wᵀ + b of a few rows: x (M, K), weight (N, K) without gaps, bias (N,), out (M, N)."""
     (rows, size), columns = x.shape, len(weight)
+    assert rows <= FEW
     _thin[(triton.cdiv(columns, COLUMNS),)](
         x, weight, bias, out, columns, x.stride(0), out.stride(0),
         M=rows, K=size, BM=FEW, BN=COLUMNS, BK=max(16, min(wide(size), DEEP)),

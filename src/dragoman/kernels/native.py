@@ -153,17 +153,20 @@ def lstm(
 
 
 def gather(table: Tensor, rows: Tensor) -> Tensor:
-    """Rows (N, D) of a table, by their numbers (N,)."""
+    """Rows (N, D) of a table, whose numbers follow each other, by their places (N,)."""
+    if table.stride(1) != 1:
+        raise ValueError("the routine gather reads rows whose numbers follow each other")
+    rows = rows.long()
     if not _inside(table, rows):
-        return table.index_select(0, rows)
+        return table.index_select(0, rows)  # says what is wrong; nobody makes this call again
     out = table.new_empty(len(rows), table.size(1))
     call("gather", table, table.stride(0), rows.contiguous(), out, *out.shape)
     return out
 
 
 def _inside(table: Tensor, rows: Tensor) -> bool:
-    """Whether there are such rows in a table, laid out as the routine reads them."""
-    if table.stride(1) != 1 or rows.dtype != torch.long or not len(rows):
+    """Whether there are such rows in a table."""
+    if not len(rows):
         return False
     low, high = torch.aminmax(rows)
     return int(low) >= 0 and int(high) < len(table)

@@ -2,7 +2,7 @@
 #pragma once
 #include "native.h"
 
-#define MUCH (1 << 22) /* products of two numbers for which it is worth waking other threads, step by step */
+#define MUCH (1 << 22) /* products of two numbers for which it is worth waking other threads; as in turns.py */
 
 void multiply(const float *x, i64 stride, i64 step, const void *weights, const float *bias, const float *scales,
               const int32_t *offsets, float *out, i64 out_stride, i64 kind, i64 rows, i64 size, i64 words, i64 results,

@@ -24,7 +24,7 @@ from dragoman.search.courses import Best
 
 NEAR = 2**20  # scores that stay near a CPU until they are looked at
 LONG = 256  # annotations of longer sources are summed first and multiplied then
-LONGEST = 2048  # the same in less precision, where it makes a difference beyond rounding
+LONGEST = 2048  # the same in less precision: batches on both sides of it differ by its rounding
 
 
 class Held(NamedTuple):

@@ -20,7 +20,7 @@ class Words:
     """
 
     def __init__(self, words: Tensor, weight: Tensor, bias: Tensor) -> None:
-        self.words = words
+        self.words = words.contiguous()
         self.product = still(weight, bias)
         self.price = len(words) if words.device.type == "cpu" else 0
         self.small = len(words) * len(weight) * weight.element_size() <= TABLE

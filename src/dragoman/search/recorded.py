@@ -20,7 +20,7 @@ from dragoman.kernels.beams import Found
 from dragoman.search.boards import Beam, Board, Draw, Room
 from dragoman.search.course_beams import Rank
 from dragoman.search.courses import Limits
-from dragoman.search.stops import times
+from dragoman.search.stops import bounded, times
 
 STEPS = 8  # in a graph; an even number, so that buffers that take turns end where they began
 LAST = 8  # searches that are remembered; one in so many is looked at all along
@@ -134,9 +134,11 @@ class Recorded:
         return found if rest is None else _joined(found, *rest)
 
     def _first_look(self) -> int:
-        """After how many steps it is asked for the first time what is done."""
+        """After how many steps it is asked for the first time what is done. Where somebody may
+        give up, the host goes along with the device.
+        """
         self.runs += 1
-        return min(self.took) if self.runs % LAST else 0
+        return min(self.took) if self.runs % LAST and not bounded() else 0
 
     def _going(self) -> Tensor:
         """Items that are not done."""

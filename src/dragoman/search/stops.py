@@ -31,6 +31,11 @@ def until(given_up: Callable[[], bool]) -> Iterator[None]:
         _given_up.reset(before)
 
 
+def bounded() -> bool:
+    """Whether somebody may give up."""
+    return _given_up.get() is not None
+
+
 def times(count: int, by: int = 1) -> Iterator[int]:
     """The steps of a search, as `range` has them, while the search is wanted.
 
