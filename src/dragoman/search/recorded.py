@@ -121,9 +121,11 @@ class Recorded:
         for begun in times(most - steps, STEPS):
             self.steps()
             taken = steps + begun + STEPS
-            if taken < most and begun + STEPS < first:
+            if taken >= most:
+                break
+            if begun + STEPS < first:
                 continue
-            if taken >= most or not len(going := self._going()):
+            if not len(going := self._going()):
                 break
             if (other := fewer(self.source, len(going))) is not None:
                 rest = other._take_over(self, going, taken, most, fewer), going
