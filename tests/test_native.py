@@ -362,3 +362,13 @@ def test_slopes_of_weights_are_torchs(rows: int, outs: int, size: int) -> None:
     assert torch.equal(with_gaps, without)
     assert (without - wanted).norm() <= 1e-6 * wanted.norm()
     assert not products.outer(grads[:0], inputs[:0]).any()
+
+
+@compiled
+def test_gradients_of_gradients_are_refused() -> None:
+    x, layer = torch.randn(20, 7, requires_grad=True), Dense(7, 30)
+    total, _ = entropy.cross_entropy(x, layer.weight, layer.bias, torch.zeros(20, dtype=torch.long))
+    for out in (layer(x).sin().sum(), total):
+        (slope,) = torch.autograd.grad(out, layer.weight, create_graph=True)
+        with pytest.raises(RuntimeError, match=r"twice|not have been used|does not require grad"):
+            torch.autograd.grad(slope.square().sum(), layer.weight)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from dragoman.kernels import native
 from dragoman.kernels.choice import has_native, has_triton
@@ -77,6 +78,7 @@ class _Entropy(torch.autograd.Function):
         return whole, nll
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         dx, dw, db = ctx.saved_tensors
         return dx * grad.to(dx.dtype), dw.mul_(grad), db.mul_(grad), None, None, None

@@ -10,6 +10,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from dragoman.kernels.contract import full
 from dragoman.kernels.fused_cells import GRU, LSTM
@@ -64,6 +65,7 @@ class _Layer(torch.autograd.Function):
         return hs[1:], *(end.clone() for end in ends)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grads: Any, *ends: Any) -> tuple[Any, ...]:
         weight, bias, lengths, hs, cs, said, acts = ctx.saved_tensors
         (steps, _, wide), (ways, _, size) = said.shape, weight.shape

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from dragoman.core import State
 from dragoman.kernels.native_cell import GRU, LSTM
@@ -82,6 +83,7 @@ class _Walk(torch.autograd.Function):
         return hs, cs
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, dhs: Tensor, dcs: Tensor) -> tuple[Tensor | None, ...]:
         plan: Plan = ctx.plan
         weight, h, c, hs, cs, said, acts = ctx.saved_tensors

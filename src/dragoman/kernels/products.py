@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from dragoman.kernels.choice import has_native
@@ -71,6 +72,7 @@ class _Linear(torch.autograd.Function):
         return out.view(*x.shape[:-1], len(weight))
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         rows, by = ctx.saved_tensors
         flat = grad.flatten(0, -2)

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from dragoman.kernels.contract import Given, Grads, Plan, Result, Tape, Track, full
 from dragoman.kernels.parts import Attention, make_attention, make_cell, past
@@ -53,6 +54,7 @@ class _Loop(torch.autograd.Function):
         return tops, tape.weights, tape.features, seen, *states
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         saved = ctx.saved_tensors
         given, tape = Given.of(saved[: ctx.given]), Tape.of(saved[ctx.given :])
