@@ -39,8 +39,6 @@ def recording() -> Iterator[None]:
         yield
     finally:
         with _lock:
-            collected = _recorders.pop()
-            if _recorders:  # as it was before the first of them
-                _recorders[0] |= collected
-            elif collected:
+            collects, _ = _recorders[0], _recorders.pop()  # as it was before the first of them
+            if collects and not _recorders:
                 gc.enable()

@@ -30,7 +30,8 @@ def hold() -> bool:
     told = "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", "")
     if told or any(name.startswith("MALLOC_") for name in os.environ):
         return False
-    kept = any(_told("mallopt", MAPPED, size) for size in (2**31 - 1, 2**25))  # the latter: old
+    sizes = 2**31 - 1, 2**25  # older ones take no more than the latter
+    kept = any(_told("mallopt", MAPPED, size) for size in sizes)
     _held.append(kept and _told("mallopt", TRIM, 2**31 - 1))
     return _held[-1]
 
