@@ -13,7 +13,7 @@ from dragoman.kernels import native
 from dragoman.kernels.choice import has_native, has_triton
 from dragoman.kernels.contract import full
 from dragoman.kernels.packed import halved
-from dragoman.kernels.products import laid, outer, tiled, times, total
+from dragoman.kernels.products import laid, outer, tiled, times, total, worth
 from dragoman.kernels.widths import FULL, spread, wide
 
 SCORES = {"cpu": 1 << 22, "cuda": 1 << 28}  # as many at a time; a GPU wants few large products
@@ -89,7 +89,7 @@ def _back(by: Tensor) -> Callable[[Tensor, Tensor], object]:
     if tiled(by, len(by)):
         product = laid(by.t(), None, low=False)
         return lambda slopes, into: into.copy_(product(slopes))
-    if has_native(by.device, by.dtype):
+    if worth(by.numel()) and has_native(by.device, by.dtype):
         turned = by.contiguous().t()
         return lambda slopes, into: into.copy_(times(slopes, turned))
     return lambda slopes, into: torch.mm(slopes, by, out=into)

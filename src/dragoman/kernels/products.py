@@ -120,9 +120,14 @@ def outer(grads: Tensor, inputs: Tensor) -> Tensor:
     wide, size = grads.size(1), inputs.size(1)
     if wide * size >= MANY * (wide + size) and len(grads) >= MANY and tiled(grads, len(grads)):
         return Tiles(inputs.contiguous().t(), None, "fp32")(grads.contiguous().t())
-    if has_native(grads.device, grads.dtype) and len(grads):
+    if worth(wide * size) and has_native(grads.device, grads.dtype) and len(grads):
         return _onednn(_dense(grads).t(), _dense(inputs).t())
     return grads.t() @ inputs
+
+
+def worth(weights: int) -> bool:
+    """Whether products with so many weights are worth oneDNN's making of a plan for their shape."""
+    return weights >= MANY * MANY
 
 
 def tiled(x: Tensor, deep: int) -> bool:
